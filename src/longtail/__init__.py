@@ -1,0 +1,46 @@
+"""longtail: extreme multi-label text classification that gets the rare labels right.
+
+>>> from longtail import Tagger, read
+>>> tagger = Tagger(learner="bonsai").fit(read("articles.jsonl"))   # doctest: +SKIP
+>>> tagger.predict(["some text"], k=5)                              # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longtail.corpus import Corpus
+    from longtail.errors import LongtailError
+    from longtail.evaluate import evaluate
+    from longtail.labels import LabelIndex
+    from longtail.read import read
+    from longtail.scores import Scores
+    from longtail.tagger import Tagger
+
+__version__ = "0.1.0"
+__all__ = ["Corpus", "LabelIndex", "LongtailError", "Scores", "Tagger", "__version__", "evaluate", "read"]
+
+_HOMES = {
+    "Corpus": "longtail.corpus",
+    "LabelIndex": "longtail.labels",
+    "LongtailError": "longtail.errors",
+    "Scores": "longtail.scores",
+    "Tagger": "longtail.tagger",
+    "evaluate": "longtail.evaluate",
+    "read": "longtail.read",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when first used, so that `import longtail` stays fast."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'longtail' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

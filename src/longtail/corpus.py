@@ -1,0 +1,172 @@
+"""A corpus: documents as texts and/or features, their targets, and the label index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from longtail.labels import LabelIndex
+
+
+@dataclass(kw_only=True, eq=False)
+class Corpus:
+    """n documents over L labels.
+
+    labels       the L labels
+    Y            csr float32 (n, L), targets in (0, 1]; rows sorted by label, no duplicates
+    texts        n texts, or None for corpora that come as features
+    X            csr float32 (n, D), or None until features are made
+    ids          n document ids as given by the file, or None
+    pair_weight  float32 (Y.nnz,), in the order of Y.data, or None for 1 everywhere. A stored pair of weight 0 is
+                 neither a positive nor a negative example
+    label_X      csr float32 (L, D), features of the labels themselves, for corpora without text
+    reciprocal   csr bool (n, L), pairs in which the document is the label itself: never rewarded, never punished
+    name         where it came from, for messages
+    """
+
+    labels: LabelIndex
+    Y: sp.csr_matrix
+    texts: Sequence[str] | None = None
+    X: sp.csr_matrix | None = None
+    ids: Sequence[str] | None = None
+    pair_weight: NDArray[np.float32] | None = None
+    label_X: sp.csr_matrix | None = None
+    reciprocal: sp.csr_matrix | None = None
+    name: str = "corpus"
+
+    def __post_init__(self) -> None:
+        Y = self.Y if isinstance(self.Y, sp.csr_matrix) else sp.csr_matrix(self.Y)
+        if Y.dtype != np.float32:
+            Y = Y.astype(np.float32)
+        if not Y.has_canonical_format:
+            if self.pair_weight is not None:
+                raise ValueError("Y must be sorted and free of duplicates when pair weights are given")
+            Y = Y.copy()
+            Y.sum_duplicates()
+        self.Y = Y
+        n, L = Y.shape
+        if len(self.labels) != L:
+            raise ValueError(f"Y has {L} columns for {len(self.labels)} labels")
+        if Y.nnz and not (Y.data.min() > 0 and Y.data.max() <= 1):
+            raise ValueError("targets must lie in (0, 1]")
+        sizes = {
+            "texts": None if self.texts is None else len(self.texts),
+            "X": None if self.X is None else self.X.shape[0],
+            "ids": None if self.ids is None else len(self.ids),
+            "reciprocal": None if self.reciprocal is None else self.reciprocal.shape[0],
+        }
+        for part, size in sizes.items():
+            if size is not None and size != n:
+                raise ValueError(f"{size} rows of {part} for {n} documents")
+        if self.pair_weight is not None and len(self.pair_weight) != Y.nnz:
+            raise ValueError(f"{len(self.pair_weight)} pair weights for {Y.nnz} stored pairs")
+
+    def __len__(self) -> int:
+        return self.Y.shape[0]
+
+    @property
+    def n_labels(self) -> int:
+        return self.Y.shape[1]
+
+    @property
+    def features(self) -> sp.csr_matrix:
+        """X, for code that cannot do without."""
+        if self.X is None:
+            raise ValueError(f"{self.name} has no features yet")
+        return self.X
+
+    def weighted_targets(self) -> NDArray[np.float32]:
+        """Strength of each stored pair as a positive example, target times pair weight, float32 (Y.nnz,)."""
+        return self.Y.data if self.pair_weight is None else (self.Y.data * self.pair_weight).astype(np.float32)
+
+    def counted(self) -> Corpus:
+        """The same corpus with its label counts taken from its own targets: what training starts with."""
+        counts = np.bincount(self.Y.indices, minlength=self.n_labels)
+        return replace(self, labels=self.labels.with_counts(counts, len(self)))
+
+    def rows(self, rows: NDArray[np.integer]) -> Corpus:
+        """Some of the documents, in the order given; label counts stay those of the whole."""
+        rows = np.asarray(rows)
+        return replace(
+            self,
+            Y=self.Y[rows],
+            texts=None if self.texts is None else [self.texts[i] for i in rows],
+            X=None if self.X is None else self.X[rows],
+            ids=None if self.ids is None else [self.ids[i] for i in rows],
+            pair_weight=None if self.pair_weight is None else self.pair_weight[_entries(self.Y.indptr, rows)],
+            reciprocal=None if self.reciprocal is None else self.reciprocal[rows],
+        )
+
+    def columns(self, columns: NDArray[np.integer]) -> Corpus:
+        """The same documents with only some of the labels, renumbered in the (rising) order given."""
+        columns = np.asarray(columns)
+        if (np.diff(columns) <= 0).any():
+            raise ValueError("columns must rise")
+        renumber = np.full(self.n_labels, -1, dtype=np.int64)
+        renumber[columns] = np.arange(len(columns))
+        kept = renumber[self.Y.indices] >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.Y.indptr]
+        Y = sp.csr_matrix(
+            (self.Y.data[kept], renumber[self.Y.indices[kept]].astype(np.int32), indptr), (len(self), len(columns))
+        )
+        return replace(
+            self,
+            labels=self.labels.take(columns),
+            Y=Y,
+            pair_weight=None if self.pair_weight is None else self.pair_weight[kept],
+            label_X=None if self.label_X is None else self.label_X[columns],
+            reciprocal=None if self.reciprocal is None else sp.csr_matrix(self.reciprocal[:, columns]),
+        )
+
+    def aligned(self, labels: LabelIndex, *, keep_unknown: bool = False) -> Corpus:
+        """The same documents in another index's columns, matched by name.
+
+        Labels that the index does not know are dropped, or, with `keep_unknown`, put behind its own columns with
+        a training count of 0.
+        """
+        if labels is self.labels or (not keep_unknown and labels.names == self.labels.names):
+            return replace(self, labels=labels)
+        renumber = np.array([labels.ids.get(name, -1) for name in self.labels.names], dtype=np.int64)
+        unknown = [int(column) for column in np.flatnonzero(renumber < 0)]
+        if keep_unknown and unknown:
+            renumber[unknown] = len(labels) + np.arange(len(unknown))
+            texts = None
+            if labels.texts is not None:
+                texts = [*labels.texts, *(self.labels.text(c) for c in unknown)]
+            counts = np.concatenate([labels.frequency, np.zeros(len(unknown), dtype=np.int64)])
+            names = [*labels.names, *(self.labels.names[c] for c in unknown)]
+            labels = LabelIndex(names, texts, counts, labels.documents)
+        Y, entries = _recolumn(self.Y, renumber, len(labels))
+        reciprocal = None if self.reciprocal is None else _recolumn(self.reciprocal, renumber, len(labels))[0]
+        weight = None if self.pair_weight is None else self.pair_weight[entries]
+        return replace(self, labels=labels, Y=Y, reciprocal=reciprocal, pair_weight=weight, label_X=None)
+
+    def split(self, share: float, rng: np.random.Generator) -> tuple[Corpus, Corpus]:
+        """Two random parts, the second with about `share` of the documents; each counts as it was counted before."""
+        order = rng.permutation(len(self))
+        cut = round(share * len(self))
+        return self.rows(np.sort(order[cut:])), self.rows(np.sort(order[:cut]))
+
+
+def _entries(indptr: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Positions of the stored entries of some rows, in the rows' order."""
+    lengths = indptr[rows + 1] - indptr[rows]
+    starts = np.repeat(indptr[rows] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    return starts + np.arange(lengths.sum())
+
+
+def _recolumn(
+    matrix: sp.csr_matrix, renumber: NDArray[np.int64], width: int
+) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
+    """The matrix with column c moved to renumber[c] (dropped if -1), rows sorted, and where each entry came from."""
+    new = renumber[matrix.indices]
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    kept = np.flatnonzero(new >= 0)
+    order = kept[np.lexsort((new[kept], row[kept]))]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row[order], minlength=matrix.shape[0]))])
+    shape = (matrix.shape[0], width)
+    return sp.csr_matrix((matrix.data[order], new[order].astype(np.int32), indptr), shape), order

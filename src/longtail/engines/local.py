@@ -1,0 +1,55 @@
+"""Threads on this machine. Kernels release the interpreter lock, so threads are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from longtail.run import Run
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def thread_map(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    *,
+    workers: int,
+    cost: Callable[[Task], float] | None = None,
+    run: Run | None = None,
+    title: str | None = None,
+) -> list[Result]:
+    """Results in task order, whatever order the tasks ran in.
+
+    The costliest tasks start first, so that no long task is left to run alone at the end. The first failure stops
+    what has not started yet and is raised.
+    """
+    costs = [1.0 if cost is None else float(cost(task)) for task in tasks]
+    order = sorted(range(len(tasks)), key=lambda t: (-costs[t], t))
+    results: list[Result | None] = [None] * len(tasks)
+    bar_context = run.bar(title, sum(costs)) if run is not None and title is not None else nullcontext()
+
+    with bar_context as bar:
+
+        def one(t: int) -> None:
+            results[t] = function(tasks[t])
+            if bar is not None:
+                bar.advance(costs[t])
+
+        if workers <= 1 or len(tasks) <= 1:
+            for t in order:
+                one(t)
+        else:
+            with ThreadPoolExecutor(max_workers=min(workers, len(tasks))) as pool:
+                futures = [pool.submit(one, t) for t in order]
+                try:
+                    for future in futures:
+                        future.result()
+                except BaseException:
+                    pool.shutdown(wait=True, cancel_futures=True)
+                    raise
+    return results  # type: ignore[return-value]

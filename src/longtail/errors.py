@@ -1,0 +1,40 @@
+"""Every failure a user can cause ends in one of these: one readable line, exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class LongtailError(Exception):
+    """What was wrong, where, and what to do, in one line."""
+
+
+class InputError(LongtailError):
+    """A data file that cannot be read as it stands.
+
+    `line` counts from 1; it is left out where a file is wrong as a whole.
+    """
+
+    def __init__(self, path: str | Path, message: str, line: int | None = None) -> None:
+        self.path = str(path)
+        self.line = line
+        self.reason = message
+        where = self.path if line is None else f"{self.path}:{line}"
+        super().__init__(f"{where}: {message}")
+
+
+class UsageError(LongtailError):
+    """An option, name or value that does not exist or does not fit."""
+
+
+class ModelError(LongtailError):
+    """A model directory that is missing something, was altered, or is of another version."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence that helps after a typing error: "did you mean 'bonsai'?" or the list of what there is."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(names)}"

@@ -1,0 +1,39 @@
+"""What a learner is: fit on a corpus, then give the k best labels of each document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.part import Part
+from longtail.run import Run
+from longtail.scores import Scores
+
+#: The places in a run where an augmenter may work, in the order they come.
+SPACES = ("texts", "features", "tokens", "hidden", "context", "classifier")
+
+
+@dataclass(kw_only=True)
+class Learner(Part):
+    """Base of learners and wrappers.
+
+    needs   what it takes from the corpus: "X", "texts", or both
+    spaces  the spaces it opens to augmenters
+    """
+
+    kind: ClassVar[str] = "learner"
+    needs: ClassVar[tuple[str, ...]] = ("X",)
+    spaces: ClassVar[tuple[str, ...]] = ("texts", "features")
+
+    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
+        raise NotImplementedError(type(self).__name__)
+
+    def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
+        """The k best labels of each document; columns are those of the corpus it was fitted on."""
+        raise NotImplementedError(type(self).__name__)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        raise NotImplementedError(type(self).__name__)

@@ -1,0 +1,128 @@
+"""What every part (features, learner, augmenter, re-ranker) has in common: its fields are its hyper-parameters.
+
+Constructor, `--set`, recipe files, the manifest of a saved model, the docs tables and `get_params` all read the
+dataclass fields; fitted state ends in `_` and is never a field.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.errors import UsageError, nearest
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] | None = None,
+) -> Any:
+    """A hyper-parameter: its default, what it means and where the default comes from, and what values it may take."""
+    metadata = {"help": help, "low": low, "high": high, "choices": choices}
+    if isinstance(default, list | dict):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(kw_only=True)
+class Part:
+    """Base of all parts; subclasses are `@dataclass(kw_only=True)` with `option` fields."""
+
+    kind: ClassVar[str] = "part"
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Refuses values out of range, naming the field, before any work is done."""
+        hints = typing.get_type_hints(type(self))
+        for f in fields(self):
+            setattr(self, f.name, _checked(self, f, hints[f.name], getattr(self, f.name)))
+
+    # scikit-learn's habits
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        for name, value in params.items():
+            require_field(self, name)
+            setattr(self, name, value)
+        self.validate()
+        return self
+
+    # what a model directory keeps
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Fitted state as named arrays; nothing for parts that have none."""
+        return {}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Takes back what `state` gave, checking every shape and index before it is used."""
+        if arrays:
+            raise ValueError(f"{type(self).__name__} keeps no arrays, the file has {sorted(arrays)[:3]}")
+
+
+def require_field(part: Part, name: str) -> None:
+    known = {f.name for f in fields(part)}
+    if name not in known:
+        from longtail.registry import name_of
+
+        raise UsageError(
+            f"'{name_of(part)}' has no option '{name}'; {nearest(name, known) if known else 'it has none'}"
+        )
+
+
+def default_of(f: Field[Any]) -> Any:
+    return f.default if f.default is not MISSING else f.default_factory()  # type: ignore[misc]
+
+
+def prefixed(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Names put under a prefix: how a part that holds parts keeps their state apart."""
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def under(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """The arrays kept under a prefix, with the prefix taken off."""
+    start = f"{prefix}."
+    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
+
+
+def _checked(part: Part, f: Field[Any], hint: Any, value: Any) -> Any:
+    """The value as its declared type (an int is welcome where a float is meant), or a UsageError naming the field."""
+    from longtail.registry import name_of
+
+    def refuse(wanted: str) -> UsageError:
+        return UsageError(f"{name_of(part)}.{f.name} must be {wanted}, not {value!r}")
+
+    accepted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    plain = [t for t in accepted if t in (int, float, str, bool)]
+    if value is None and type(None) in accepted:
+        return None
+    if plain and len(plain) == len([t for t in accepted if t is not type(None)]):
+        if isinstance(value, np.generic):
+            value = value.item()
+        if float in plain and isinstance(value, int) and not isinstance(value, bool) and int not in plain:
+            value = float(value)
+        if type(value) not in plain:
+            names = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+            raise refuse(" or ".join(names[t] for t in plain))
+        low, high, choices = (f.metadata.get(key) for key in ("low", "high", "choices"))
+        if isinstance(value, float) and not np.isfinite(value):
+            raise refuse("a finite number")
+        if isinstance(value, int | float) and low is not None and value < low:
+            raise refuse(f"at least {low}")
+        if isinstance(value, int | float) and high is not None and value > high:
+            raise refuse(f"at most {high}")
+        if choices is not None and value not in choices:
+            raise UsageError(f"{name_of(part)}.{f.name} cannot be {value!r}; {nearest(str(value), choices)}")
+    return value

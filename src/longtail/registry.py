@@ -1,0 +1,121 @@
+"""Every part by name. One line each; classes are imported only when asked for; names in files are looked up here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from longtail.errors import UsageError, nearest
+from longtail.part import Part, require_field
+
+KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker")
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str  # kebab-case
+    kind: str  # one of KINDS
+    target: str  # module:Class
+    space: str  # what a learner reads, an augmenter changes or a re-ranker sees
+    paper: str
+    summary: str
+    extra: str = ""  # the optional dependency it needs
+
+    def load(self) -> type[Part]:
+        module, _, name = self.target.partition(":")
+        try:
+            found: type[Part] = getattr(importlib.import_module(module), name)
+        except ImportError as error:
+            if not self.extra:
+                raise
+            raise UsageError(
+                f"'{self.name}' needs the extra '{self.extra}': pip install 'longtail[{self.extra}]' ({error})"
+            ) from None
+        return found
+
+
+_ENTRIES: dict[str, Entry] = {}
+_NAMES: dict[str, str] = {}  # target -> name
+
+
+def register(name: str, kind: str, target: str, space: str, paper: str, summary: str, extra: str = "") -> None:
+    """Adds a part; a name or class already taken, or a name that is not kebab-case, is refused."""
+    if name in _ENTRIES or target in _NAMES:
+        raise ValueError(f"'{name}' ({target}) is registered already")
+    if name != name.lower() or "_" in name or " " in name:
+        raise ValueError(f"'{name}' is not kebab-case")
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind '{kind}'")
+    _ENTRIES[name] = Entry(name, kind, target, space, paper, summary, extra)
+    _NAMES[target] = name
+
+
+_LINEAR = "longtail.learners.linear"
+_TAUG = "Taug, ICLR 2021 submission"
+# fmt: off
+register("tfidf", "features", "longtail.features.tfidf:Tfidf", "texts", "Salton & Buckley 1988",
+         "Weighted word counts, word n-grams, unit length")
+register("one-vs-all", "learner", f"{_LINEAR}.one_vs_all:OneVsAll", "features", "DiSMEC, Babbar & Schölkopf 2017",
+         "One linear separator a label, over all documents")
+register("parabel", "learner", f"{_LINEAR}.label_tree:Parabel", "features", "Parabel, Prabhu et al. 2018",
+         "Balanced binary label trees")
+register("bonsai", "learner", f"{_LINEAR}.label_tree:Bonsai", "features", "Bonsai, Khandagale et al. 2020",
+         "Shallow, wide, unbalanced label trees")
+register("decoupled", "wrapper", "longtail.learners.decoupled:Decoupled", "as its members", _TAUG,
+         "One learner for head labels, one for tail labels")
+register("ensemble", "wrapper", "longtail.learners.ensemble:Ensemble", "as its members", "-",
+         "Several learners, scores brought to one scale and averaged")
+# fmt: on
+
+
+def entries(kind: str | None = None) -> list[Entry]:
+    return [entry for entry in _ENTRIES.values() if kind is None or entry.kind == kind]
+
+
+def find(name: str, *kinds: str) -> Entry:
+    """The entry of that name, which must be of one of the kinds given."""
+    allowed = [e.name for e in _ENTRIES.values() if not kinds or e.kind in kinds]
+    what = kinds[0] if kinds else "part"
+    if name not in allowed:
+        help_ = nearest(name, allowed) if allowed else f"there is no {what} yet"
+        raise UsageError(f"unknown {what} '{name}'; {help_}")
+    return _ENTRIES[name]
+
+
+def name_of(part: Part | type[Part]) -> str:
+    """The registered name of a part, or its class name for parts that are not registered."""
+    cls = part if isinstance(part, type) else type(part)
+    return _NAMES.get(f"{cls.__module__}:{cls.__qualname__}", cls.__name__)
+
+
+def build(config: str | Mapping[str, Any] | Part, *kinds: str) -> Part:
+    """A part from its name, from {"part": name, field: value, ...}, or as it is."""
+    if isinstance(config, Part):
+        return config
+    if isinstance(config, str):
+        config = {"part": config}
+    options = dict(config)
+    name = options.pop("part", None)
+    if not isinstance(name, str):
+        raise UsageError(f'a part needs its name, as in part = "parabel"; got {config!r}')
+    part = find(name, *kinds).load()()
+    for field_name in options:
+        require_field(part, field_name)
+    return part.set_params(**options)
+
+
+def config_of(part: Part) -> dict[str, Any]:
+    """The inverse of `build`: plain values only, parts inside parts written out the same way."""
+    return {"part": name_of(part), **{f.name: _plain(getattr(part, f.name)) for f in fields(part)}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return config_of(value)
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    return value

@@ -1,0 +1,107 @@
+"""Where and how work runs: one seed, a number of threads, progress, and the time each stage took."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class Bar(Protocol):
+    """A progress bar under way."""
+
+    def advance(self, amount: float = 1) -> None: ...
+
+
+class Progress(Protocol):
+    """Whatever shows bars; the command line gives one that draws them with rich."""
+
+    def bar(self, title: str, total: float | None) -> _BarContext: ...
+
+
+class _BarContext(Protocol):
+    def __enter__(self) -> Bar: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class _Silent:
+    """Shows nothing: the default in Python code, tests and pipes."""
+
+    def bar(self, title: str, total: float | None) -> _Silent:
+        return self
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+    def advance(self, amount: float = 1) -> None:
+        return None
+
+
+SILENT: Progress = _Silent()
+
+
+@dataclass
+class Run:
+    """One training or prediction run.
+
+    seed     every random stream follows from it: `run.rng(name)` gives one stream a name
+    threads  0 for all cores
+    """
+
+    seed: int = 0
+    threads: int = 0
+    progress: Progress = SILENT
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def workers(self) -> int:
+        return self.threads or available_cores()
+
+    def seed_of(self, name: str) -> int:
+        """A 63-bit seed for the stream of that name, independent of the order in which streams are asked for."""
+        digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
+        return int.from_bytes(digest[:8], "little") >> 1
+
+    def rng(self, name: str) -> np.random.Generator:
+        return np.random.default_rng(self.seed_of(name))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Adds the time spent inside to `seconds[name]`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def bar(self, title: str, total: float | None) -> _BarContext:
+        return self.progress.bar(title, total)
+
+    def map(
+        self,
+        function: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        *,
+        title: str | None = None,
+        cost: Callable[[Task], float] | None = None,
+    ) -> list[Result]:
+        """function over tasks on the run's threads, results in task order; the costliest tasks start first."""
+        from longtail.engines.local import thread_map
+
+        return thread_map(function, tasks, workers=self.workers, cost=cost, run=self, title=title)
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

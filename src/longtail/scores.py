@@ -1,0 +1,93 @@
+"""Scores: the k best labels of each document, the only thing a learner or re-ranker returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """ids int32 (n, k) and values float32 (n, k), rows sorted by (-value, id), padded with id -1 and value 0."""
+
+    ids: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        if self.ids.ndim != 2 or self.ids.shape != self.values.shape:
+            raise ValueError(f"ids {self.ids.shape} and values {self.values.shape} must be equal (n, k)")
+
+    def __len__(self) -> int:
+        return self.ids.shape[0]
+
+    @property
+    def k(self) -> int:
+        return self.ids.shape[1]
+
+    def top(self, k: int) -> Scores:
+        """The k best of the stored ones, padded if fewer are stored."""
+        if k <= self.k:
+            return Scores(self.ids[:, :k], self.values[:, :k])
+        wider = ((0, 0), (0, k - self.k))
+        return Scores(np.pad(self.ids, wider, constant_values=-1), np.pad(self.values, wider))
+
+    def rows(self, rows: NDArray[np.integer] | slice) -> Scores:
+        return Scores(self.ids[rows], self.values[rows])
+
+    def sorted(self) -> Scores:
+        """Rows put in the order (-value, id), padding last: for code that rewrote the values."""
+        padded = self.ids < 0
+        order = np.lexsort((self.ids, np.where(padded, np.inf, -self.values)), axis=-1)
+        return Scores(np.take_along_axis(self.ids, order, 1), np.take_along_axis(self.values, order, 1))
+
+    def to_csr(self, n_labels: int) -> sp.csr_matrix:
+        """The stored scores as a sparse matrix (n, n_labels)."""
+        present = self.ids >= 0
+        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        return sp.csr_matrix((self.values[present], self.ids[present], indptr), shape=(len(self), n_labels))
+
+    @classmethod
+    def empty(cls, n: int, k: int) -> Scores:
+        return cls(np.full((n, k), -1, dtype=np.int32), np.zeros((n, k), dtype=np.float32))
+
+    @classmethod
+    def from_csr(cls, matrix: sp.csr_matrix, k: int) -> Scores:
+        """The k largest stored entries of each row; entries of value 0 are not ranked."""
+        matrix = sp.csr_matrix(matrix)
+        return cls(*top_k(matrix.indptr, matrix.indices.astype(np.int32), matrix.data.astype(np.float32), k))
+
+
+@njit(nogil=True, cache=True)
+def top_k(
+    indptr: NDArray[np.integer], ids: NDArray[np.int32], values: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k best (value, id) pairs of each row by (-value, id), zeros left out, as padded (n, k) arrays."""
+    n = len(indptr) - 1
+    best_ids = np.full((n, k), -1, dtype=np.int32)
+    best_values = np.zeros((n, k), dtype=np.float32)
+    for row in range(n):
+        filled = 0
+        for p in range(indptr[row], indptr[row + 1]):
+            value, label = values[p], ids[p]
+            if value == 0:
+                continue
+            if filled == k and (
+                value < best_values[row, k - 1] or (value == best_values[row, k - 1] and label > best_ids[row, k - 1])
+            ):
+                continue
+            slot = filled if filled < k else k - 1
+            filled = min(filled + 1, k)
+            while slot > 0 and (
+                best_values[row, slot - 1] < value
+                or (best_values[row, slot - 1] == value and best_ids[row, slot - 1] > label)
+            ):
+                best_values[row, slot] = best_values[row, slot - 1]
+                best_ids[row, slot] = best_ids[row, slot - 1]
+                slot -= 1
+            best_values[row, slot] = value
+            best_ids[row, slot] = label
+    return best_ids, best_values

@@ -1,0 +1,75 @@
+"""Arrow tables, batch by batch: what Parquet files and saved Hugging Face datasets have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from longtail.corpus import Corpus
+from longtail.errors import InputError
+from longtail.read.builder import Builder, LabelTable, Options, ReadReport, missing_field
+
+#: Rows turned into Python values at a time.
+BATCH = 1024
+
+
+def require_columns(there: Sequence[str], options: Options, path: str) -> list[str]:
+    """The columns to read; those that must be there are."""
+    for name in (*options.text_fields, *([options.labels_field] if options.need_labels else [])):
+        if name not in there:
+            raise InputError(path, missing_field(name, there))
+        if list(there).count(name) > 1:
+            raise InputError(path, f"two columns are called '{name}'")
+    return [name for name in options.fields if name in there]
+
+
+def read_batches(
+    batches: Iterable[Mapping[str, Sequence[Any]]],
+    options: Options,
+    report: ReadReport,
+    table: LabelTable | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Corpus:
+    """Documents from column batches, each a mapping from column to its values; the line in messages is the row from 1.
+
+    class_names turns whole numbers in the labels column into names (a ClassLabel column of a Hugging Face dataset).
+    """
+    builder = Builder(report, options)
+    labels_field = options.labels_field
+    row = 0
+    for batch in batches:
+        names = list(batch)
+        for values in zip(*batch.values(), strict=True):
+            row += 1
+            record = dict(zip(names, values, strict=True))
+            if labels_field in record:
+                try:
+                    record[labels_field] = _plain(record[labels_field], class_names)
+                except IndexError:
+                    builder.bad(f"a label number outside the {len(class_names or ())} class names", row)
+                    continue
+            builder.add(record, row)
+    return builder.finish(table)
+
+
+def _plain(value: Any, class_names: Sequence[str] | None) -> Any:
+    """Arrow's ways to write labels brought to JSON's: structs lose their nulls, maps become objects."""
+    if isinstance(value, dict):
+        return {name: weight for name, weight in value.items() if weight is not None}
+    if class_names is not None and type(value) is int:
+        value = [value]
+    if isinstance(value, list | tuple):
+        if value and isinstance(value[0], tuple):
+            return {pair[0]: pair[1] for pair in value if isinstance(pair, tuple) and len(pair) == 2}
+        if class_names is not None:
+            return [_class_name(item, class_names) for item in value]
+        return list(value)
+    return value
+
+
+def _class_name(item: Any, class_names: Sequence[str]) -> Any:
+    if type(item) is not int:
+        return item
+    if item < 0:
+        raise IndexError(item)
+    return class_names[item]

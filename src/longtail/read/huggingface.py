@@ -1,0 +1,199 @@
+"""Hugging Face datasets: objects in memory, and folders written by save_to_disk, which need no `datasets` to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from longtail.corpus import Corpus
+from longtail.errors import InputError, UsageError, nearest
+from longtail.read.builder import LabelTable, Options, ReadReport
+from longtail.read.columns import BATCH, read_batches, require_columns
+from longtail.read.parquet import first_line
+
+#: A description of a dataset is small; anything larger is not one.
+_LARGEST_JSON = 1 << 26
+
+
+def is_dataset(source: object) -> bool:
+    """Whether it is a Dataset, an IterableDataset, or a mapping of such."""
+    if isinstance(source, Mapping):
+        return all(is_dataset(part) for part in source.values())
+    return hasattr(source, "iter") and hasattr(source, "column_names")
+
+
+def is_saved_dataset(folder: Path) -> bool:
+    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+
+
+def read_dataset(dataset: Any, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+    """A Dataset, or the split of a DatasetDict."""
+    if isinstance(dataset, Mapping):
+        dataset = dataset[_split(list(dataset), options.split, report.source)]
+    elif options.split is not None:
+        raise UsageError("a split can be chosen from a DatasetDict or a folder; this is a single Dataset")
+    there = dataset.column_names
+    if there is None:  # an IterableDataset may not know its columns before it is asked
+        there = list(next(iter(dataset), {}))
+    columns = require_columns(there, options, report.source)
+    features = getattr(dataset, "features", None) or {}
+    names = _names_of_feature(features.get(options.labels_field))
+    chosen = dataset.select_columns(columns)
+    if hasattr(chosen, "with_format"):
+        chosen = chosen.with_format(None)
+    total = len(dataset) if hasattr(dataset, "__len__") else None
+
+    def batches() -> Iterator[dict[str, Any]]:
+        with options.run.bar("Reading", total) as bar:
+            for batch in chosen.iter(batch_size=BATCH):
+                bar.advance(len(batch[columns[0]]))
+                yield {name: batch[name] for name in columns}
+
+    return read_batches(batches(), options, report, table, names)
+
+
+def read_saved(folder: Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+    """A folder written by save_to_disk, of a Dataset or of a DatasetDict."""
+    if (folder / "dataset_dict.json").is_file():
+        splits = _json(folder / "dataset_dict.json").get("splits")
+        if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
+            raise InputError(folder / "dataset_dict.json", "there is no list of splits")
+        folder = folder / _inside(folder, _split(splits, options.split, str(folder)))
+    elif options.split is not None:
+        raise UsageError(f"{folder} holds a single dataset, so there is no split to choose")
+    state = _json(folder / "state.json")
+    if state.get("_indices_data_files"):
+        raise InputError(folder, "this dataset was saved with row indices; save it again after flatten_indices()")
+    files = state.get("_data_files")
+    if not isinstance(files, list) or not files:
+        raise InputError(folder / "state.json", "there is no list of data files")
+    paths = []
+    for entry in files:
+        name = entry.get("filename") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            raise InputError(folder / "state.json", "a data file has no name")
+        paths.append(folder / _inside(folder, name))
+    names = None
+    if (folder / "dataset_info.json").is_file():
+        features = _json(folder / "dataset_info.json").get("features")
+        names = _names_of_json(features.get(options.labels_field) if isinstance(features, dict) else None)
+    return _read_arrow(paths, options, report, table, names)
+
+
+def read_arrow_file(path: Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+    """One Arrow file, stream or random-access form."""
+    return _read_arrow([path], options, report, table, None)
+
+
+def _read_arrow(
+    paths: list[Path],
+    options: Options,
+    report: ReadReport,
+    table: LabelTable | None,
+    names: Sequence[str] | None,
+) -> Corpus:
+    def batches() -> Iterator[dict[str, Any]]:
+        import pyarrow
+
+        failures = (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
+        total = sum(path.stat().st_size for path in paths if path.is_file())
+        with options.run.bar("Reading", total) as bar:
+            for path in paths:
+                if not path.is_file():
+                    raise InputError(path, "no such file")
+                try:
+                    with pyarrow.memory_map(str(path)) as source:
+                        parts = _open_arrow(source)
+                        for part in parts:
+                            columns = require_columns(part.schema.names, options, str(path))
+                            for start in range(0, part.num_rows, BATCH):
+                                rows = part.slice(start, BATCH)
+                                yield {name: rows.column(name).to_pylist() for name in columns}
+                except failures as error:
+                    raise InputError(path, f"damaged Arrow data: {first_line(error)}") from None
+                bar.advance(path.stat().st_size)
+
+    return read_batches(batches(), options, report, table, names)
+
+
+def _open_arrow(source: Any) -> Iterator[Any]:
+    import pyarrow.ipc
+
+    magic = source.read(6)
+    source.seek(0)
+    if magic == b"ARROW1":
+        with pyarrow.ipc.open_file(source) as reader:
+            for number in range(reader.num_record_batches):
+                part = reader.get_batch(number)
+                part.validate(full=True)
+                yield part
+    else:
+        with pyarrow.ipc.open_stream(source) as reader:
+            for part in reader:
+                part.validate(full=True)
+                yield part
+
+
+def _split(splits: list[str], wanted: str | None, source: str) -> str:
+    """The split asked for, "train" without a wish, or the only one."""
+    if wanted is None:
+        if "train" in splits:
+            return "train"
+        if len(splits) == 1:
+            return splits[0]
+        raise UsageError(f"{source}: say which split; there are: {', '.join(splits)}")
+    aliases = {"valid": ("validation", "val", "dev"), "validation": ("valid", "val", "dev")}
+    for name in (wanted, *aliases.get(wanted, ())):
+        if name in splits:
+            return name
+    raise UsageError(f"{source}: no split '{wanted}'; {nearest(wanted, splits)}")
+
+
+def _inside(folder: Path, name: str) -> str:
+    """The name if it stays in the folder: a description file must not lead elsewhere."""
+    if name in ("", ".", "..") or Path(name).name != name or "\0" in name:
+        raise InputError(folder, f"the file name '{name}' leads out of the folder")
+    return name
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise InputError(path, "too large for a description of a dataset")
+        value = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(path, "no such file") from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise InputError(path, f"cannot be read: {first_line(error)}") from None
+    if not isinstance(value, dict):
+        raise InputError(path, "not a JSON object")
+    return value
+
+
+def _names_of_feature(feature: Any) -> Sequence[str] | None:
+    """Class names of a labels column of a dataset object: ClassLabel, or a list of ClassLabel."""
+    for _ in range(3):
+        if feature is None:
+            return None
+        names = getattr(feature, "names", None)
+        if names:
+            return list(names)
+        feature = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
+    return None
+
+
+def _names_of_json(feature: Any) -> Sequence[str] | None:
+    """The same from dataset_info.json."""
+    for _ in range(3):
+        if isinstance(feature, list) and feature:
+            feature = feature[0]
+        if not isinstance(feature, dict):
+            return None
+        names = feature.get("names")
+        if feature.get("_type") == "ClassLabel" and isinstance(names, list):
+            return [str(name) for name in names]
+        feature = feature.get("feature")
+    return None

@@ -1,0 +1,55 @@
+"""JSONL: one object a line, {"text": ..., "labels": [...]}, and whatever else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from longtail.corpus import Corpus
+from longtail.read.builder import Builder, LabelTable, Options, ReadReport
+from longtail.read.open import Stream, decode
+
+_ADVICE = "one object a line is needed (jq -c '.[]' makes lines of a list)"
+
+
+def read_jsonl(stream: Stream, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+    builder = Builder(report, options)
+    for line, record in objects(stream, builder.bad):
+        builder.add(record, line)
+    return builder.finish(table)
+
+
+def objects(stream: Stream, bad: Callable[[str, int], None]) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of each line; lines that are no JSON go to `bad`. Blank lines may only end the file."""
+    loads = orjson.loads
+    blank = 0
+    for number, line in stream.lines():
+        try:
+            value = loads(line)
+        except orjson.JSONDecodeError as error:
+            if not line or line.isspace():
+                blank = blank or number
+                continue
+            value = None
+            reason = _reason(line, error, number)
+        else:
+            reason = f"all documents in one JSON list; {_ADVICE}" if number == 1 and type(value) is list else ""
+        if blank:
+            bad("a blank line between documents", blank)
+            blank = 0
+        if reason:
+            bad(reason, number)
+        else:
+            yield number, value
+
+
+def _reason(line: bytes, error: orjson.JSONDecodeError, number: int) -> str:
+    try:
+        decode(line)
+    except ValueError as wrong:
+        return str(wrong)
+    if number == 1 and line.strip() in (b"[", b"{"):
+        return f"JSON spread over lines; {_ADVICE}"
+    return f"not JSON: {error.msg} at column {error.colno}"

@@ -1,0 +1,47 @@
+"""Parquet, row batch by row batch; only the columns that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from longtail.corpus import Corpus
+from longtail.errors import InputError
+from longtail.read.builder import LabelTable, Options, ReadReport
+from longtail.read.columns import BATCH, read_batches, require_columns
+
+
+def read_parquet(path: str | Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+    import pyarrow
+    import pyarrow.parquet
+
+    failures = (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        there = list(file.schema_arrow.names)
+    except failures as error:
+        raise InputError(path, f"not a readable Parquet file: {first_line(error)}") from None
+    with file, options.run.bar("Reading", file.metadata.num_rows) as bar:
+        columns = require_columns(there, options, str(path))
+
+        def batches() -> Iterator[dict[str, list[Any]]]:
+            parts = file.iter_batches(batch_size=BATCH, columns=columns)
+            row = 0
+            while True:
+                try:
+                    part = next(parts, None)
+                    values = None if part is None else {name: part.column(name).to_pylist() for name in columns}
+                except failures as error:
+                    raise InputError(path, f"damaged Parquet data: {first_line(error)}", row + 1) from None
+                if part is None or values is None:
+                    return
+                row += part.num_rows
+                bar.advance(part.num_rows)
+                yield values
+
+        return read_batches(batches(), options, report, table)
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,34 @@
+"""What an augmenter is: it changes training data in the one space it declares, and is gone by prediction time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from longtail.corpus import Corpus
+from longtail.part import Part
+from longtail.run import Run
+
+#: Spaces whose augmenters rewrite the corpus before the learner sees it; the others are hooks inside a neural fit.
+CORPUS_SPACES = ("texts", "features")
+
+
+@dataclass(kw_only=True)
+class Augmenter(Part):
+    """Base of augmenters.
+
+    space  the one space it works in, one of `longtail.learners.base.SPACES`
+
+    In the space "texts" it runs before features are made, so that words it brings in enter the vocabulary; in
+    "features" it runs on corpus.X. In the other spaces it is handed to the learner, which calls it inside its fit.
+    """
+
+    kind: ClassVar[str] = "augmenter"
+    space: ClassVar[str] = "texts"
+
+    def apply(self, corpus: Corpus, run: Run) -> Corpus:
+        """A new corpus with rows, targets or features added or changed; the one given stays as it is.
+
+        Label counts stay those of the original training data. Randomness comes from `run.rng`.
+        """
+        raise NotImplementedError(type(self).__name__)

@@ -1,0 +1,103 @@
+"""The command line. Nothing here imports numpy or anything heavier; each verb does so when it is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from longtail import __version__
+from longtail.cli.demo import demo
+from longtail.cli.evaluate import evaluate
+from longtail.cli.inspect import inspect
+from longtail.cli.methods import methods
+from longtail.cli.predict import predict
+from longtail.cli.train import train
+from longtail.errors import LongtailError, nearest
+
+app = typer.Typer(
+    name="longtail",
+    help="Tags texts with labels out of thousands, and gets the rare ones right.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: longtail demo",
+)
+for verb in (demo, train, predict, evaluate, inspect, methods):
+    app.command(verb.__name__)(verb)
+
+#: Root of the argument parser's own errors: typer brings click along, or holds a copy of it, by version.
+_ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"longtail {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command and exits: 0 done, 2 with one line on stderr for what a user can put right, 130 interrupted."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    try:
+        code = app(args=list(arguments), prog_name="longtail", standalone_mode=False)
+        sys.stdout.flush()
+    except LongtailError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        return _reader_left()
+    except MemoryError as error:
+        return _fail(f"out of memory ({error})" if str(error) else "out of memory")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except _ParserError as error:
+        return _parser_failure(error)
+    if code == 130:
+        return _fail("interrupted", 130)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int = 2) -> int:
+    print(f"longtail: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _reader_left() -> int:
+    """Whoever read our output has closed the pipe: stop without a word, and let the last flush go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser_failure(error: Any) -> int:
+    """Errors of the argument parser in our words, with the nearest option name."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    message = error.format_message().rstrip(".")
+    wrong = getattr(error, "option_name", None)
+    if type(error).__name__ == "NoSuchOption" and context is not None:
+        known = {name for p in context.command.params for name in (*p.opts, *p.secondary_opts) if name.startswith("-")}
+        message = f"no such option '{wrong}'; {nearest(str(wrong), known)}"
+    message = message[:1].lower() + message[1:]
+    help_ = f" (see {context.command_path} --help)" if context is not None else ""
+    return _fail(f"{message}{help_}")

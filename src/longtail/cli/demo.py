@@ -1,0 +1,144 @@
+"""longtail demo: trains on the embedded corpus and shows what comes out, with nothing to download."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail.cli import options
+from longtail.cli.console import print_json, start_run, stdout_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from longtail.corpus import Corpus
+    from longtail.tagger import Tagger
+
+EXAMPLES = 5
+
+
+def demo(
+    long: Annotated[bool, typer.Option("--long", help="Whole docstrings instead of name and summary.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Keep the model in this directory.", show_default=False)
+    ] = None,
+    learner: Annotated[str, typer.Option("--learner", help="See longtail methods.")] = "bonsai",
+    seed: options.Seed = 0,
+    threads: options.Threads = 0,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train and measure on the embedded corpus: which functions does the documentation of a function point to?"""
+    if output is not None:
+        from longtail.files import check_output
+
+        check_output(output, overwrite=overwrite, directory=True)
+    start = time.perf_counter()
+    from longtail.read.demo import demo as corpora
+    from longtail.tagger import Tagger
+
+    tagger = Tagger(learner, seed=seed, threads=threads)
+    run = start_run(seed=seed, threads=threads, quiet=quiet)
+    with run.stage("read"):
+        train, test = corpora("long" if long else "short")
+    tagger.fit(train, run=run)
+    report = tagger.evaluate(test, run=run)
+    shown = examples(tagger, test)
+    if output is not None:
+        tagger.save(output, overwrite=overwrite)
+    seconds = time.perf_counter() - start
+    if json:
+        print_json({**report.to_dict(), "seconds": round(seconds, 2), "examples": shown})
+        return
+    console = stdout_console()
+    if not quiet:
+        _introduce(console, train, test, learner, seconds)
+    from longtail.report.tables import show_report
+
+    show_report(report, console)
+    _show_examples(console, shown)
+    if not quiet:
+        _next(console, output)
+
+
+def examples(tagger: Tagger, test: Corpus, k: int = 5) -> list[dict[str, Any]]:
+    """A few test documents spread over the corpus, with their rarest true labels among those found if possible."""
+    import numpy as np
+
+    scores = tagger.score(test, k + 1)
+    counts = tagger.labels_.frequency
+    names = tagger.labels_.names
+    found = []
+    for row in range(len(test)):
+        true = set(test.Y.indices[test.Y.indptr[row] : test.Y.indptr[row + 1]].tolist())
+        own = set() if test.reciprocal is None else set(test.reciprocal[row].indices.tolist())
+        ranked = zip(scores.ids[row].tolist(), scores.values[row].tolist(), strict=True)
+        best = [(label, value) for label, value in ranked if label >= 0 and label not in own][:k]
+        hits = sum(label in true for label, _ in best)
+        found.append((row, hits, best, true))
+    # one document from each stretch of the corpus, of typical rather than best quality
+    chosen = []
+    for stretch in np.array_split(np.arange(len(found)), EXAMPLES):
+        with_hits = [found[i] for i in stretch if found[i][1] > 0] or [found[i] for i in stretch]
+        if with_hits:
+            chosen.append(with_hits[len(with_hits) // 2])
+    texts = test.texts or []
+    return [
+        {
+            "text": texts[row],
+            "labels": [
+                {
+                    "label": names[label],
+                    "score": round(value, 4),
+                    "right": label in true,
+                    "training_documents": int(counts[label]),
+                }
+                for label, value in best
+            ],
+            "missed": [names[label] for label in sorted(true - {label for label, _ in best})],
+        }
+        for row, _, best, true in chosen
+    ]
+
+
+def _introduce(console: Console, train: Corpus, test: Corpus, learner: str, seconds: float) -> None:
+    counts = train.labels.frequency
+    tail = ((counts >= 1) & (counts <= 5)).mean()
+    console.print(
+        f"[bold]{learner}[/bold] read {len(train):,} summaries of numpy, scipy, scikit-learn and matplotlib functions "
+        f"and learned which of {len(train.labels):,} others their 'See Also' names;"
+    )
+    console.print(
+        f"{tail:.0%} of those labels have 1 to 5 training documents. Measured on {len(test):,} others, "
+        f"{seconds:.1f} s in all:\n"
+    )
+
+
+def _show_examples(console: Console, shown: list[dict[str, Any]]) -> None:
+    from rich.text import Text
+
+    for example in shown:
+        words = " ".join(example["text"].split())
+        line = Text("\n“")
+        line.append(words if len(words) <= 110 else f"{words[:107]}...", style="italic")
+        console.print(line.append("”"))
+        for label in example["labels"]:
+            mark, style = ("✓", "green") if label["right"] else ("·", "dim")
+            seen = label["training_documents"]
+            rare = f"   seen {seen} time{'s' if seen != 1 else ''} in training" if label["right"] and seen <= 5 else ""
+            console.print(Text(f"  {mark} {label['score']:.2f}  {label['label']}{rare}", style=style))
+
+
+def _next(console: Console, output: Path | None) -> None:
+    model = "model/" if output is None else str(output)
+    console.print("\nnext:")
+    if output is None:
+        console.print("  longtail demo -o model/                     keep the model")
+    console.print(f'  echo "sort an array" | longtail predict {model} -')
+    line = '{"text": ..., "labels": [...]}'
+    console.print(f"  longtail train YOUR-FILE.jsonl -o model/    one {line} a line", markup=False)
+    console.print("  longtail methods                            what else there is")

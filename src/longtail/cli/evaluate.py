@@ -1,0 +1,80 @@
+"""longtail evaluate: how good a tagger is on texts whose labels are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longtail.cli import options
+from longtail.cli.console import numbers, print_json, start_run, stdout_console
+from longtail.cli.data import DataOptions
+
+_METRICS = "Metrics"
+
+
+def evaluate(
+    model: options.Model,
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
+    ],
+    k: Annotated[str, typer.Option("-k", help="Cut-offs, as in 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
+    all_labels: Annotated[
+        bool,
+        typer.Option(
+            "--all-labels",
+            help="Labels never seen in training count as misses, and documents that have only such labels count.",
+            rich_help_panel=_METRICS,
+        ),
+    ] = False,
+    bands: Annotated[
+        str, typer.Option("--bands", help="Upper ends of the rarer frequency bands.", rich_help_panel=_METRICS)
+    ] = "5,20",
+    propensity: Annotated[
+        str,
+        typer.Option("--propensity", help="Preset of A and B: default, wikipedia, amazon.", rich_help_panel=_METRICS),
+    ] = "default",
+    A: Annotated[float | None, typer.Option("--A", help="A of the propensity model.", rich_help_panel=_METRICS)] = None,
+    B: Annotated[float | None, typer.Option("--B", help="B of the propensity model.", rich_help_panel=_METRICS)] = None,
+    psndcg: Annotated[
+        str,
+        typer.Option(
+            "--psndcg",
+            help="Normalisation of PSnDCG: sum (XMC repository) or mean (pyxclib).",
+            rich_help_panel=_METRICS,
+        ),
+    ] = "sum",
+    bootstrap: Annotated[
+        int, typer.Option("--bootstrap", min=0, help="Resamples for 95 % intervals.", rich_help_panel=_METRICS)
+    ] = 0,
+    labels: options.LabelsFile = None,
+    text_field: options.TextField = None,
+    labels_field: options.LabelsField = None,
+    separator: options.Separator = None,
+    split: options.Split = None,
+    skip_bad: options.SkipBad = False,
+    seed: options.Seed = 0,
+    threads: options.Threads = 0,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure a tagger: precision, nDCG and their propensity-scored kin, by frequency band."""
+    ks, edges = numbers(k, "-k"), numbers(bands, "--bands")
+    from longtail.labels import propensity_parameters
+    from longtail.tagger import Tagger
+
+    A, B = propensity_parameters(propensity, A, B)
+    run = start_run(seed=seed, threads=threads, quiet=quiet)
+    tagger = Tagger.load(model, threads=threads)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    corpus = how.read(data, run, split="test")
+    report = tagger.evaluate(
+        corpus, ks=ks, all_labels=all_labels, A=A, B=B, edges=edges, psndcg=psndcg, bootstrap=bootstrap, run=run
+    )
+    if json:
+        print_json(report.to_dict())
+        return
+    from longtail.report.tables import show_report
+
+    show_report(report, stdout_console())

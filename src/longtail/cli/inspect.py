@@ -1,0 +1,178 @@
+"""longtail inspect: what a corpus or a model is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail.cli import options
+from longtail.cli.console import directory_megabytes, print_json, start_run, stdout_console
+from longtail.cli.data import DataOptions
+from longtail.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from longtail.corpus import Corpus
+    from longtail.run import Run
+
+MANIFEST = "manifest.json"
+
+
+def inspect(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A data file or folder, or a model directory.", show_default=False)
+    ],
+    png: Annotated[
+        Path | None, typer.Option("--png", help="Draw the label frequencies into this file.", show_default=False)
+    ] = None,
+    labels: options.LabelsFile = None,
+    text_field: options.TextField = None,
+    labels_field: options.LabelsField = None,
+    separator: options.Separator = None,
+    split: options.Split = None,
+    skip_bad: options.SkipBad = False,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Describe a corpus (documents, labels, how long the tail is) or a model (what it is made of)."""
+    if png is not None:
+        from longtail.files import check_output
+
+        check_output(png, overwrite=overwrite)
+    if not path.exists():
+        raise InputError(path, "no such file or folder")
+    if (path / MANIFEST).is_file():
+        if png is not None:
+            raise UsageError("--png draws the label frequencies of a corpus; this is a model")
+        _inspect_model(path, json)
+        return
+    run = start_run(quiet=quiet)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    _inspect_corpus(how.read(path, run), png, overwrite, json, run)
+
+
+def _inspect_corpus(corpus: Corpus, png: Path | None, overwrite: bool, json: bool, run: Run) -> None:
+    facts = corpus_facts(corpus)
+    if png is not None:
+        from longtail.report.frequency import save_png
+
+        save_png(corpus.labels, png, title=Path(corpus.name).name, overwrite=overwrite)
+    if json:
+        print_json(facts)
+        return
+    from longtail.report.frequency import terminal_plot
+    from longtail.report.tables import facts_table
+
+    console = stdout_console()
+    shown = {
+        "documents": facts["documents"],
+        "without labels": facts["documents_without_labels"],
+        "labels": facts["labels"],
+        "labels a document": f"{facts['labels_a_document']:.2f} on average, at most {facts['most_labels']:,}",
+        "documents a label": f"{facts['documents_a_label']:.2f} on average, at most {facts['most_documents']:,}",
+        "label texts": facts["label_texts"],
+        "soft targets": facts["soft_targets"],
+    }
+    if facts["words_a_document"] is not None:
+        shown["words a document"] = f"{facts['words_a_document']:.1f} on average"
+    if facts["features"] is not None:
+        shown["features"] = facts["features"]
+    console.print(facts_table({name: value for name, value in shown.items() if value}))
+    console.print()
+    console.print(terminal_plot(corpus.labels), end="")
+    if png is not None:
+        console.print(f"drawn into {png}", markup=False)
+
+
+def corpus_facts(corpus: Corpus) -> dict[str, Any]:
+    """What `inspect --json` prints for a corpus; shares from 0 to 1."""
+    import numpy as np
+
+    each = np.diff(corpus.Y.indptr)
+    counts = corpus.labels.frequency
+    used = max(int((counts > 0).sum()), 1)
+    texts = corpus.texts
+    bands = [
+        {
+            "name": band.name,
+            "counts": band.range,
+            "labels": int(band.members.sum()),
+            "pairs": int(counts[band.members].sum()),
+        }
+        for band in corpus.labels.bands()
+    ]
+    return {
+        "name": corpus.name,
+        "documents": len(corpus),
+        "documents_without_labels": int((each == 0).sum()),
+        "labels": corpus.n_labels,
+        "labels_a_document": round(float(each.mean()), 4),
+        "most_labels": int(each.max(initial=0)),
+        "documents_a_label": round(corpus.Y.nnz / used, 4),
+        "most_documents": int(counts.max(initial=0)),
+        "tail_share": round(float(((counts >= 1) & (counts <= 5)).sum() / used), 4),
+        "label_texts": 0 if corpus.labels.texts is None else sum(bool(text) for text in corpus.labels.texts),
+        "soft_targets": int((corpus.Y.data < 1).sum()),
+        "words_a_document": None if texts is None else round(sum(len(t.split()) for t in texts) / len(texts), 2),
+        "features": None if corpus.X is None else int(corpus.X.shape[1]),
+        "bands": bands,
+    }
+
+
+def _inspect_model(path: Path, json: bool) -> None:
+    from longtail.persist import FORMAT_VERSION, load_model
+
+    loaded = load_model(path)
+    manifest = loaded.manifest
+    labels = loaded.labels
+    facts = {
+        "model": str(path),
+        "format_version": FORMAT_VERSION,
+        "library": loaded.library,
+        "labels": len(labels),
+        "trained_on": labels.documents,
+        "tail_share": round(float(((labels.frequency >= 1) & (labels.frequency <= 5)).mean()), 4),
+        "features": manifest.get("n_features"),
+        "megabytes": round(directory_megabytes(path), 2),
+        "config": manifest["config"],
+        "files": loaded.sizes,
+    }
+    if json:
+        print_json(facts)
+        return
+    from rich.markup import escape
+
+    from longtail.report.tables import facts_table
+
+    console = stdout_console()
+    config = facts["config"]
+    parts = {
+        "learner": [config["learner"]],
+        "features": [config["features"]] if config["features"] and manifest.get("makes_features") else [],
+        "augment": config["augment"],
+        "rerank": config["rerank"],
+    }
+    shown: dict[str, Any] = {}
+    for key, configs in parts.items():
+        for number, part in enumerate(configs):
+            shown[key if number == 0 else f"{key} {number + 1}"] = escape(_one_line(part))
+    shown |= {
+        "labels": f"{facts['labels']:,}, {facts['tail_share']:.0%} of them with 1 to 5 documents",
+        "trained on": f"{facts['trained_on']:,} documents",
+        "seed": config["seed"],
+        "size": f"{facts['megabytes']:,.1f} MB in {len(facts['files'])} files",
+        "written by": f"longtail {facts['library']}, model format {facts['format_version']}",
+    }
+    console.print(facts_table(shown))
+
+
+def _one_line(config: Any) -> str:
+    """A part and its options as in parabel(trees=3, ...)."""
+    if isinstance(config, dict) and "part" in config:
+        inner = ", ".join(f"{key}={_one_line(value)}" for key, value in config.items() if key != "part")
+        return f"{config['part']}({inner})"
+    if isinstance(config, list):
+        return f"[{', '.join(_one_line(value) for value in config)}]"
+    return str(config)

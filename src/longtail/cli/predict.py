@@ -1,0 +1,98 @@
+"""longtail predict: label names for new texts, one JSON line a document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail.cli import options
+from longtail.cli.console import start_run
+from longtail.cli.data import DataOptions
+from longtail.errors import UsageError
+
+if TYPE_CHECKING:
+    from longtail.corpus import Corpus
+    from longtail.run import Run
+    from longtail.tagger import Tagger
+
+#: Documents scored at a time: enough for every thread, few enough that memory stays flat.
+BATCH = 4096
+
+
+def predict(
+    model: options.Model,
+    data: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A file with texts, or - for a text a line on standard input.")
+    ],
+    k: Annotated[int, typer.Option("-k", help="How many labels a document.")] = 5,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="JSONL file to write; standard output without it.", show_default=False),
+    ] = None,
+    threshold: Annotated[float, typer.Option("--threshold", help="Leave out labels that score less.")] = 0.0,
+    text_field: options.TextField = None,
+    split: options.Split = None,
+    skip_bad: options.SkipBad = False,
+    threads: options.Threads = 0,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Tag new texts: one line a document, in input order, with label names and scores."""
+    if k < 1:
+        raise UsageError(f"-k must be at least 1, not {k}")
+    if not 0 <= threshold <= 1:
+        raise UsageError(f"--threshold must lie between 0 and 1, not {threshold:g}")
+    if output is not None:
+        from longtail.files import check_output
+
+        check_output(output, overwrite=overwrite)
+    from longtail.tagger import Tagger
+
+    run = start_run(threads=threads, quiet=quiet)
+    tagger = Tagger.load(model, threads=threads)
+    how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
+    corpus = how.read(data, run, split="test", need_labels=False)
+    with _destination(output, overwrite) as handle:
+        for line in lines(tagger, corpus, k, threshold, run):
+            handle.write(line)
+        handle.flush()
+
+
+def lines(tagger: Tagger, corpus: Corpus, k: int, threshold: float, run: Run) -> Iterator[bytes]:
+    """One JSON line a document."""
+    import numpy as np
+    import orjson
+
+    from longtail.run import Run
+
+    # bars of the parts would flicker once a batch: one bar over all documents takes their place
+    silent = Run(seed=run.seed, threads=run.threads)
+    with run.bar("predicting", len(corpus)) as bar:
+        for start in range(0, len(corpus), BATCH):
+            batch = corpus.rows(np.arange(start, min(start + BATCH, len(corpus))))
+            for number, found in enumerate(tagger.predict(batch, k, run=silent)):
+                record: dict[str, Any] = {
+                    "id": str(start + number) if batch.ids is None else batch.ids[number],
+                    "labels": [
+                        {"label": name, "score": round(score, 6)} for name, score in found if score >= threshold
+                    ],
+                }
+                yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+            bar.advance(len(batch))
+
+
+@contextmanager
+def _destination(output: Path | None, overwrite: bool) -> Iterator[IO[bytes]]:
+    """Standard output, or a file that appears when all of it is written."""
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    from longtail.files import atomic_file
+
+    with atomic_file(output, overwrite=overwrite) as handle:
+        yield handle

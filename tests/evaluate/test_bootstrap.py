@@ -10,7 +10,7 @@ from longtail.errors import UsageError
 from longtail.evaluate import bootstrap, evaluate, paired_difference
 
 
-def random_problem(seed, n=60, L=12):
+def random_problem(seed, n=61, L=12):
     rng = np.random.default_rng(seed)
     truth = [set(rng.choice(L, size=rng.integers(1, 5), replace=False).tolist()) for _ in range(n)]
     rankings = [rng.permutation(L)[:6].tolist() for _ in range(n)]
@@ -21,7 +21,7 @@ def test_intervals_are_those_of_resampled_corpora():
     # Each resample evaluated as a corpus of its own must give the numbers the matrix products give.
     truth, rankings, corpus = random_problem(1)
     report = evaluate(make_scores(rankings), corpus, ks=(1, 3), bootstrap=40, confidence=0.9, rng=7)
-    drawn = np.random.default_rng(7).integers(len(truth), size=(40, len(truth)))
+    drawn = np.random.default_rng(7).integers(len(truth), size=(40, len(truth)), dtype=np.int32)
     repeats = [evaluate(make_scores(rankings).rows(rows), corpus.rows(rows), ks=(1, 3)) for rows in drawn]
     for name in ("P@1", "nDCG@3", "PSP@3", "PSnDCG@3", "R@3", "RP@3"):
         expected = np.quantile([repeat[name] for repeat in repeats], [0.05, 0.95])

@@ -111,7 +111,7 @@ def test_padding_and_missing_places_count_as_wrong():
     # P@4 = (1/4 + 0) / 2: the denominator is k, though only two places are stored and three labels exist
     assert report["P@4"] == 12.5
     assert report["P@1"] == 50
-    assert any("2 documents have fewer than 4 predictions" in note for note in report.notes)
+    assert any("Fewer than 4 predictions for 2 documents" in note for note in report.notes)
 
 
 def test_k_may_exceed_everything_without_memory_for_it():
@@ -136,7 +136,7 @@ def test_reciprocal_pairs_are_neither_rewarded_nor_punished():
     assert filtered["P@1"] == 100
     assert filtered["P@2"] == 50
     assert filtered["R@1"] == 100  # of one true label, not two
-    assert any("1 reciprocal pairs" in note for note in filtered.notes)
+    assert any("before ranking: 1 reciprocal pair." in note for note in filtered.notes)
     # a wrong first place is no longer held against the ranking
     wrong = [[0, 1, 2]], [{1}]
     assert evaluate(make_scores(wrong[0]), make_corpus(wrong[1], [3] * 3), ks=(1,))["P@1"] == 0
@@ -156,7 +156,7 @@ def test_documents_without_labels_are_counted_out_and_reported():
     assert report["P@1"] == 50  # of two documents, not three
     assert report["coverage@1"] == pytest.approx(200 / 3)  # label 1 is predicted only where nothing is counted
     assert (report.documents, report.documents_without_labels) == (2, 1)
-    assert report.notes[0] == "1 of 3 documents have no known label and are not counted."
+    assert report.notes[0] == "Not counted: 1 of 3 documents, for want of a known label."
     assert report.per_document.rows.tolist() == [0, 2]
 
 
@@ -164,7 +164,7 @@ def test_weak_targets_are_not_true():
     corpus = make_corpus([{0: 0.5, 1: 0.49, 2: 1.0}], [3] * 3)
     report = evaluate(make_scores([[0, 1]]), corpus, ks=(1, 2))
     assert (report["P@1"], report["P@2"], report["R@2"]) == (100, 50, 50)
-    assert any("1 pairs with a target below 0.5" in note for note in report.notes)
+    assert any("1 pair with a target below 0.5" in note for note in report.notes)
 
 
 def test_labels_never_seen_in_training_count_as_misses_under_all_labels():
@@ -179,7 +179,7 @@ def test_labels_never_seen_in_training_count_as_misses_under_all_labels():
     assert everything.bands[0].name == "unseen"
     assert everything.bands[0].figures["recall@2"] == 0
     assert everything.bands[0].pairs == 2
-    assert any("1 labels of the test documents never occur in training" in note for note in everything.notes)
+    assert any("never seen in training: 2 pairs of 1 label." in note for note in everything.notes)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.evaluate.metrics import Documents
 
-#: Entries of a block of resampling counts: bounds the memory at about 64 MB, whatever the number of documents.
-BLOCK = 8_000_000
+#: Entries of a block of resampling counts: bounds its memory at about 16 MB for anything but millions of documents.
+BLOCK = 2_000_000
 
 Randomness = np.random.Generator | int | None
 
@@ -82,13 +83,23 @@ def _check(resamples: int, confidence: float) -> None:
 
 
 def _weights(n: int, resamples: int, rng: Randomness) -> Iterator[NDArray[np.float64]]:
-    """How often each document is drawn, (block, n) at a time; the stream of draws does not depend on the block."""
+    """How often each document is drawn, (block, n) at a time in one buffer; the draws do not depend on the block."""
     rng = np.random.default_rng(0 if rng is None else rng)
-    block = max(1, BLOCK // n)
+    block = min(resamples, max(1, BLOCK // n))
+    weights = np.empty((block, n))
     for start in range(0, resamples, block):
-        size = min(block, resamples - start)
-        drawn = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
+        drawn = rng.integers(n, size=(min(block, resamples - start), n), dtype=np.int32)
+        yield _tally(drawn, weights)
+
+
+@njit(nogil=True, cache=True)
+def _tally(drawn: NDArray[np.int32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How often each number occurs in each row of `drawn`, written into the first rows of `weights`."""
+    weights[: len(drawn)] = 0
+    for row in range(drawn.shape[0]):
+        for column in range(drawn.shape[1]):
+            weights[row, drawn[row, column]] += 1
+    return weights[: len(drawn)]
 
 
 class _Parts:

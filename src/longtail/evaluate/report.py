@@ -196,28 +196,29 @@ def _notes(counts: Counts, corpus: Corpus) -> list[str]:
     notes = []
     without = len(corpus) - len(counts.rows)
     if without:
-        notes.append(f"{without:,} of {len(corpus):,} documents have no known label and are not counted.")
-    if corpus.reciprocal is not None and corpus.reciprocal.count_nonzero():
-        pairs = corpus.reciprocal.count_nonzero()
-        notes.append(f"{pairs:,} reciprocal pairs are taken out of predictions and truth before ranking.")
-    short = int((counts.returned < min(counts.ks[-1], corpus.n_labels)).sum())
+        notes.append(f"Not counted: {without:,} of {_many(len(corpus), 'document')}, for want of a known label.")
+    pairs = 0 if corpus.reciprocal is None else corpus.reciprocal.count_nonzero()
+    if pairs:
+        notes.append(f"Taken out of predictions and truth before ranking: {_many(pairs, 'reciprocal pair')}.")
+    k = counts.ks[-1]
+    short = int((counts.returned < min(k, corpus.n_labels)).sum())
     if short:
-        notes.append(
-            f"{short:,} documents have fewer than {counts.ks[-1]} predictions; the missing ones count as wrong."
-        )
+        notes.append(f"Fewer than {k} predictions for {_many(short, 'document')}: the missing ones count as wrong.")
     weak = int((corpus.Y.data < TRUE_FROM).sum())
     if weak:
-        notes.append(f"{weak:,} pairs with a target below {TRUE_FROM} do not count as true.")
+        notes.append(f"Not counted as true: {_many(weak, 'pair')} with a target below {TRUE_FROM}.")
     if corpus.labels.documents == 0:
         notes.append("The labels carry no training counts, so all propensities are 1.")
     else:
         unseen = counts.label_true[corpus.labels.frequency == 0]
         if unseen.any():
-            notes.append(
-                f"{int((unseen > 0).sum()):,} labels of the test documents never occur in training; "
-                f"their {int(unseen.sum()):,} pairs are counted and can hardly be found."
-            )
+            labels = _many(np.count_nonzero(unseen), "label")
+            notes.append(f"Counted though never seen in training: {_many(int(unseen.sum()), 'pair')} of {labels}.")
     return notes
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _plain(value: Any) -> Any:

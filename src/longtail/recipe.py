@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from longtail.errors import InputError, LongtailError, UsageError, nearest
-from longtail.registry import build, config_of, find
+from longtail.registry import build, config_of, entries
 
 if TYPE_CHECKING:
     from longtail.tagger import Tagger
@@ -198,7 +198,9 @@ def _with_empty_values(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     name = value.get("part")
-    hints = typing.get_type_hints(find(name).load()) if isinstance(name, str) else {}
+    # a name that is not registered is for `build` to refuse, which knows what kind of part belongs here
+    known = {entry.name: entry for entry in entries()}
+    hints = typing.get_type_hints(known[name].load()) if name in known else {}
     return {
         key: None if inner == "none" and _may_be_empty(hints.get(key)) else _with_empty_values(inner)
         for key, inner in value.items()

@@ -1,0 +1,359 @@
+"""Tagger: texts in, label names out, every part in its turn, and the same again after saving and loading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from longtail.augment.base import Augmenter
+from longtail.corpus import Corpus
+from longtail.errors import ModelError, UsageError
+from longtail.labels import LabelIndex
+from longtail.learners.base import Learner
+from longtail.part import option
+from longtail.persist import load_model, save_model
+from longtail.rerank.base import Reranker
+from longtail.run import Run
+from longtail.scores import Scores
+from longtail.tagger import SHORTLIST, Tagger
+
+TOPICS = {
+    "fruit": "apple banana cherry orchard juice",
+    "music": "guitar piano chord melody concert",
+    "boats": "sail harbour anchor deck mast",
+    "stars": "telescope orbit comet galaxy lens",
+}
+
+
+def little_corpus(n: int = 60, seed: int = 0) -> Corpus:
+    """Documents of one or two topics, five words each."""
+    rng = np.random.default_rng(seed)
+    names = list(TOPICS)
+    texts, Y = [], np.zeros((n, len(names)), dtype=np.float32)
+    for row in range(n):
+        chosen = rng.choice(len(names), size=rng.integers(1, 3), replace=False)
+        Y[row, chosen] = 1
+        texts.append(" ".join(" ".join(rng.choice(TOPICS[names[c]].split(), size=5)) for c in chosen))
+    return Corpus(labels=LabelIndex(names), Y=sp.csr_matrix(Y), texts=texts, name="little").counted()
+
+
+def quick(**given: Any) -> Tagger:
+    return Tagger({"part": "parabel", "trees": 1}, **{"features": {"part": "tfidf", "min_df": 1}, **given})
+
+
+@pytest.fixture(scope="module")
+def tagger() -> Tagger:
+    return quick().fit(little_corpus())
+
+
+# --- stand-ins that remember what they were given
+
+
+@dataclass(kw_only=True)
+class Counter(Learner):
+    """Scores every label by its share of the weighted targets; remembers the corpus it was fitted on."""
+
+    opens: str = option("", "one more space to open")
+
+    @property
+    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("texts", "features", self.opens)
+
+    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None, hooks: Any = ()) -> Self:
+        self.seen_, self.valid_, self.hooks_ = corpus, valid, list(hooks)
+        self.share_ = np.asarray(corpus.Y.mean(axis=0)).ravel()
+        return self
+
+    def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
+        self.scored_, self.k_ = corpus, k
+        return Scores.from_csr(sp.csr_matrix(np.tile(self.share_, (len(corpus), 1))), k)
+
+
+@dataclass(kw_only=True)
+class AddRow(Augmenter):
+    space: ClassVar[str] = "texts"
+    text: str = option("newword", "text of the row added")
+
+    def apply(self, corpus: Corpus, run: Run) -> Corpus:
+        Y = sp.csr_matrix(sp.vstack([corpus.Y, corpus.Y[:1]]))
+        return Corpus(labels=corpus.labels, Y=Y, texts=[*corpus.texts, self.text]).counted()
+
+
+@dataclass(kw_only=True)
+class Double(Augmenter):
+    space: ClassVar[str] = "features"
+
+    def apply(self, corpus: Corpus, run: Run) -> Corpus:
+        return replace(corpus, X=sp.csr_matrix(corpus.features * 2))
+
+
+@dataclass(kw_only=True)
+class Hook(Augmenter):
+    space: ClassVar[str] = "hidden"
+
+
+@dataclass(kw_only=True)
+class Reverse(Reranker):
+    def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
+        self.seen_ = (scores, corpus)
+        return self
+
+    def rerank(self, scores: Scores) -> Scores:
+        return Scores(scores.ids, np.where(scores.ids < 0, 0, 1 - scores.values).astype(np.float32)).sorted()
+
+
+# --- predicting
+
+
+def test_predicts_names(tagger: Tagger) -> None:
+    (best,) = tagger.predict(["a telescope for the comet"], k=2)
+    assert best[0][0] == "stars"
+    assert 0 < best[1][1] <= best[0][1] <= 1
+    both = tagger.predict(["apple juice by the harbour, anchor and sail, banana and cherry"], k=2)[0]
+    assert {name for name, _ in both} == {"fruit", "boats"}
+
+
+def test_more_labels_asked_for_than_there_are(tagger: Tagger) -> None:
+    assert len(tagger.predict(["guitar"], k=50)[0]) <= len(TOPICS)
+    assert tagger.score(tagger.corpus_of(["guitar"]), 50).k == 50
+
+
+def test_nothing_to_predict(tagger: Tagger) -> None:
+    assert tagger.predict([]) == []
+    assert len(tagger.predict(["", "word that nobody knows"])) == 2
+
+
+def test_what_is_not_a_list_of_texts_is_refused(tagger: Tagger) -> None:
+    with pytest.raises(UsageError, match=r'predict\(\["some text"\]\)'):
+        tagger.predict("guitar")
+    with pytest.raises(UsageError, match="document 1 is int, not a text"):
+        tagger.predict(["guitar", 3])  # type: ignore[list-item]
+    for k in (0, -1, 1.5, True):
+        with pytest.raises(UsageError, match="k must be a whole number of at least 1"):
+            tagger.predict(["guitar"], k=k)  # type: ignore[arg-type]
+
+
+def test_untrained() -> None:
+    with pytest.raises(UsageError, match="not trained yet"):
+        quick().predict(["x"])
+    with pytest.raises(UsageError, match="not trained yet"):
+        quick().save("never")
+
+
+def test_evaluate_matches_by_name(tagger: Tagger) -> None:
+    test = little_corpus(40, seed=1)
+    report = tagger.evaluate(test)
+    assert report["P@1"] > 95
+    order = np.array([2, 0, 3, 1])
+    shuffled = Corpus(labels=test.labels.take(order), Y=sp.csr_matrix(test.Y[:, order]), texts=test.texts)
+    assert tagger.evaluate(shuffled).to_dict() == report.to_dict()
+
+
+def test_evaluate_with_labels_never_seen(tagger: Tagger) -> None:
+    test = little_corpus(40, seed=1)
+    Y = sp.csr_matrix(sp.hstack([test.Y, np.ones((40, 1), dtype=np.float32)]))
+    more = Corpus(labels=LabelIndex([*TOPICS, "unheard"]), Y=Y, texts=test.texts).counted()
+    known, everything = tagger.evaluate(more), tagger.evaluate(more, all_labels=True)
+    assert known["R@5"] > everything["R@5"]
+    assert len(everything.labels) == 5 and len(known.labels) == 4
+
+
+def test_evaluate_looks_past_reciprocal_pairs() -> None:
+    """With k=1 and the best label taken out, the second one must still be there to be counted."""
+    corpus = little_corpus()
+    fitted = quick().fit(corpus)
+    first = fitted.score(corpus, 2).ids
+    two = np.flatnonzero(
+        (np.diff(corpus.Y.indptr) == 2) & (np.asarray(corpus.Y[np.arange(60), first[:, 1]]).ravel() > 0)
+    )
+    rows = corpus.rows(two)
+    own = sp.csr_matrix((np.ones(len(two), bool), (np.arange(len(two)), first[two, 0])), (len(two), 4))
+    report = fitted.evaluate(replace(rows, reciprocal=own), ks=(1,))
+    assert report["P@1"] == 100
+
+
+# --- fitting
+
+
+def test_order_of_the_parts() -> None:
+    corpus = little_corpus()
+    before = (list(corpus.texts or []), corpus.Y.data.tobytes(), corpus.labels.frequency.tobytes())
+    learner, reverse = Counter(), Reverse()
+    fitted = quick(augment=[Double(), AddRow()], rerank=[reverse])
+    fitted.learner = learner
+    fitted.fit(corpus)
+    assert (list(corpus.texts or []), corpus.Y.data.tobytes(), corpus.labels.frequency.tobytes()) == before
+    assert len(learner.seen_) == 61, "the text augmenter's row is trained on"
+    assert "newword" in fitted.features.terms_, "and its word is in the vocabulary"
+    assert learner.seen_.X is not None
+    assert sp.linalg.norm(learner.seen_.X[0]) == pytest.approx(2, rel=1e-5), "features are augmented once made"
+    assert fitted.labels_.frequency.tolist() == corpus.labels.frequency.tolist(), "counts are those of the data"
+    assert fitted.labels_.documents == 60
+    shortlist, plain = reverse.seen_
+    assert len(plain) == 60 and shortlist.k == SHORTLIST, "re-rankers learn from the documents themselves"
+    assert sp.linalg.norm(plain.X[0]) == pytest.approx(1, rel=1e-5)
+
+
+def test_rerankers_choose_from_a_shortlist() -> None:
+    fitted = quick(rerank=[Reverse()])
+    fitted.learner = Counter()
+    fitted.fit(little_corpus())
+    rarest = int(np.argmin(fitted.learner.share_))
+    scores = fitted.score(fitted.corpus_of(["anything"]), 1)
+    assert fitted.learner.k_ == SHORTLIST
+    assert scores.k == 1 and scores.ids[0, 0] == rarest
+
+
+def test_validation_data_is_aligned_and_featurised() -> None:
+    corpus, valid = little_corpus(), little_corpus(10, seed=4)
+    order = np.array([3, 1, 0, 2])
+    valid = Corpus(labels=valid.labels.take(order), Y=sp.csr_matrix(valid.Y[:, order]), texts=valid.texts)
+    fitted = quick()
+    fitted.learner = Counter()
+    fitted.fit(corpus, valid=valid)
+    seen = fitted.learner.valid_
+    assert list(seen.labels.names) == list(TOPICS)
+    assert seen.X.shape == (10, fitted.n_features_)
+
+
+def test_spaces_that_do_not_fit_are_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="'Hook' works in the space 'hidden', which 'parabel' does not open"):
+        quick(augment=[Hook()])
+    opened = quick()
+    opened.learner, opened.augment = Counter(opens="hidden"), [Hook()]
+    opened.fit(little_corpus())
+    assert opened.learner.hooks_ == opened.augment
+
+
+def test_the_refusal_names_learners_that_would_do() -> None:
+    @dataclass(kw_only=True)
+    class Closed(Learner):
+        spaces: ClassVar[tuple[str, ...]] = ()
+
+    with pytest.raises(UsageError, match=r"learners that do: 'one-vs-all', 'parabel', 'bonsai'"):
+        Tagger(Closed(), augment=[AddRow()])
+
+
+def test_lists_and_kinds() -> None:
+    with pytest.raises(UsageError, match="take a list"):
+        Tagger(augment="gandalf")
+    with pytest.raises(UsageError, match="did you mean 'bonsai'"):
+        Tagger("bonzai")
+    with pytest.raises(UsageError, match="'Reverse' is not a learner"):
+        Tagger(Reverse())
+
+
+def test_corpora_that_lack_something() -> None:
+    corpus = little_corpus()
+    with pytest.raises(UsageError, match="has no documents to learn from"):
+        quick().fit(corpus.rows(np.zeros(0, dtype=int)))
+    with pytest.raises(UsageError, match="has no labels to learn from"):
+        quick().fit(replace(corpus, Y=sp.csr_matrix(corpus.Y.shape, dtype=np.float32)))
+    with pytest.raises(UsageError, match="neither texts nor features"):
+        quick().fit(replace(corpus, texts=None))
+    with pytest.raises(UsageError, match="use features='tfidf'"):
+        quick(features=None).fit(corpus)
+
+    @dataclass(kw_only=True)
+    class Reader(Counter):
+        needs: ClassVar[tuple[str, ...]] = ("texts",)
+
+    with pytest.raises(UsageError, match="reads texts"):
+        Tagger(Reader()).fit(replace(corpus, texts=None, X=sp.csr_matrix(np.eye(60, 5, dtype=np.float32))))
+    reads = Tagger(Reader()).fit(corpus)
+    assert reads.n_features_ is None and reads.learner.seen_.X is None, "no features for a learner that reads none"
+
+
+def test_features_of_ones_own(tmp_path: Path) -> None:
+    corpus = little_corpus()
+    X = quick().fit(corpus).features.transform(corpus.texts)
+    own = replace(corpus, texts=None, X=X)
+    fitted = Tagger({"part": "parabel", "trees": 1}).fit(own)
+    assert fitted.evaluate(own)["P@1"] > 95
+    fitted.save(tmp_path / "model")
+    again = Tagger.load(tmp_path / "model")
+    assert again.predict(own, 3) == fitted.predict(own, 3)
+    with pytest.raises(UsageError, match=r"little has 3 features, the model has \d+"):
+        again.score(replace(own, X=X[:, :3]), 1)
+    with pytest.raises(UsageError, match="give it a corpus with X"):
+        again.predict(["guitar"])
+    broken = X.copy()
+    broken.data[0] = np.nan
+    with pytest.raises(UsageError, match="not finite"):
+        Tagger("parabel").fit(replace(own, X=broken))
+
+
+# --- keeping
+
+
+def test_save_and_load(tagger: Tagger, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    tagger.save(path)
+    again = Tagger.load(path)
+    texts = [*little_corpus(20, seed=9).texts, ""]
+    assert again.predict(texts, 4) == tagger.predict(texts, 4)
+    assert repr(again) == repr(tagger)
+    assert list(again.labels_.names) == list(tagger.labels_.names)
+    assert again.labels_.frequency.tolist() == tagger.labels_.frequency.tolist()
+    assert Tagger.load(path, verify=False).predict(texts) == tagger.predict(texts)
+    with pytest.raises(UsageError, match="exists"):
+        tagger.save(path)
+    tagger.save(path, overwrite=True)
+
+
+def test_same_seed_same_bytes_for_any_number_of_threads(tmp_path: Path) -> None:
+    def saved(name: str, **given: Any) -> dict[str, bytes]:
+        Tagger("parabel", features={"part": "tfidf", "min_df": 1}, **given).fit(little_corpus()).save(tmp_path / name)
+        return {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()}
+
+    one = saved("one", seed=5, threads=1)
+    assert saved("two", seed=5, threads=2) == one
+    assert saved("three", seed=5, threads=3) == one
+
+
+def test_loading_refuses_what_does_not_fit_together(tagger: Tagger, tmp_path: Path) -> None:
+    tagger.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+
+    def refused(message: str, *, manifest: Any = None, labels: Any = None, states: Any = None) -> None:
+        path = tmp_path / "bad"
+        save_model(
+            path,
+            manifest=loaded.manifest if manifest is None else manifest,
+            labels=loaded.labels if labels is None else labels,
+            states=loaded.states if states is None else states,
+            overwrite=True,
+        )
+        with pytest.raises(ModelError, match=message) as caught:
+            Tagger.load(path)
+        assert "\n" not in str(caught.value)
+
+    config = loaded.manifest["config"]
+    refused("has no 'config'", manifest={k: v for k, v in loaded.manifest.items() if k != "config"})
+    refused("unknown learner 'os.system'", manifest={**loaded.manifest, "config": {**config, "learner": "os.system"}})
+    unknown = {**config, "learner": {**config["learner"], "treez": 3}}
+    refused("has no option 'treez'", manifest={**loaded.manifest, "config": unknown})
+    refused("configuration needs", manifest={**loaded.manifest, "config": {**config, "threads": 3}})
+    refused("configuration needs", manifest={**loaded.manifest, "config": "parabel"})
+    refused("not a number", manifest={**loaded.manifest, "n_features": -1})
+    refused("the learner has", manifest={**loaded.manifest, "n_features": 3})
+    refused("labels", labels=loaded.labels.take(np.arange(2)))
+    refused("are needed", states={"learner": loaded.states["learner"]})
+    refused("does not fit its part", states={**loaded.states, "learner": {}})
+
+
+def test_missing_model(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="does not exist"):
+        Tagger.load(tmp_path / "gone")
+
+
+def test_repr_is_what_one_would_write() -> None:
+    assert repr(Tagger()) == "Tagger(learner='bonsai')"
+    shown = repr(Tagger({"part": "parabel", "trees": 1}, features=None, seed=3))
+    assert shown == "Tagger(learner={'part': 'parabel', 'trees': 1}, features=None, seed=3)"
+    assert repr(eval(shown)) == shown

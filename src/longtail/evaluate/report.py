@@ -197,7 +197,7 @@ def _notes(counts: Counts, corpus: Corpus) -> list[str]:
     without = len(corpus) - len(counts.rows)
     if without:
         notes.append(f"Not counted: {without:,} of {_many(len(corpus), 'document')}, for want of a known label.")
-    pairs = 0 if corpus.reciprocal is None else corpus.reciprocal.count_nonzero()
+    pairs = 0 if corpus.reciprocal is None else int(corpus.reciprocal.count_nonzero())
     if pairs:
         notes.append(f"Taken out of predictions and truth before ranking: {_many(pairs, 'reciprocal pair')}.")
     k = counts.ks[-1]
@@ -212,7 +212,7 @@ def _notes(counts: Counts, corpus: Corpus) -> list[str]:
     else:
         unseen = counts.label_true[corpus.labels.frequency == 0]
         if unseen.any():
-            labels = _many(np.count_nonzero(unseen), "label")
+            labels = _many(int((unseen > 0).sum()), "label")
             notes.append(f"Counted though never seen in training: {_many(int(unseen.sum()), 'pair')} of {labels}.")
     return notes
 

@@ -56,7 +56,7 @@ def demo(
         return
     console = stdout_console()
     if not quiet:
-        _introduce(console, train, test, learner, seconds)
+        _introduce(console, train, test, learner, seconds, long=long)
     from longtail.report.tables import show_report
 
     show_report(report, console)
@@ -105,11 +105,12 @@ def examples(tagger: Tagger, test: Corpus, k: int = 5) -> list[dict[str, Any]]:
     ]
 
 
-def _introduce(console: Console, train: Corpus, test: Corpus, learner: str, seconds: float) -> None:
+def _introduce(console: Console, train: Corpus, test: Corpus, learner: str, seconds: float, *, long: bool) -> None:
+    what = "docstrings" if long else "names and summaries"
     counts = train.labels.frequency
     tail = ((counts >= 1) & (counts <= 5)).mean()
     console.print(
-        f"[bold]{learner}[/bold] read {len(train):,} summaries of numpy, scipy, scikit-learn and matplotlib functions "
+        f"[bold]{learner}[/bold] read the {what} of {len(train):,} numpy, scipy, scikit-learn and matplotlib functions "
         f"and learned which of {len(train.labels):,} others their 'See Also' names;"
     )
     console.print(

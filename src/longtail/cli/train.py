@@ -115,7 +115,7 @@ def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output:
         "features": tagger.n_features_,
         "seconds": {name: round(seconds.get(name, 0.0), 3) for name in (*STAGES, *sorted(set(seconds) - {*STAGES}))},
         "peak_memory_mb": None if peak is None else round(peak, 1),
-        "model_mb": round(directory_megabytes(output), 2),
+        "model_mb": round(directory_megabytes(output), 4),
     }
 
 

@@ -33,9 +33,10 @@ def terminal_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> T
     bands = labels.bands(BAND_EDGES)
     top = np.log1p(float(counts[0]))
     eighths = np.maximum(np.rint(np.log1p(shown) / top * height * 8), 1).astype(int)
+    row_of_one = int(np.ceil(np.log1p(1.0) / top * height)) - 1
     margin = max(len(f"{counts[0]:,}"), 9)
     for row in range(height - 1, -1, -1):
-        mark = f"{counts[0]:,}" if row == height - 1 else "1" if row == 0 else ""
+        mark = f"{counts[0]:,}" if row == height - 1 else "1" if row == row_of_one else ""
         plot.append(f"{mark:>{margin}} │", style="dim")
         for count, filled in zip(shown.tolist(), eighths.tolist(), strict=True):
             block = _EIGHTHS[int(np.clip(filled - row * 8, 0, 8))]

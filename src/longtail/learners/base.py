@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
@@ -27,6 +27,9 @@ class Learner(Part):
     kind: ClassVar[str] = "learner"
     needs: ClassVar[tuple[str, ...]] = ("X",)
     spaces: ClassVar[tuple[str, ...]] = ("texts", "features")
+
+    if TYPE_CHECKING:
+        n_labels_: int  # columns of the corpus it was fitted on
 
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
         raise NotImplementedError(type(self).__name__)

@@ -1,0 +1,109 @@
+"""Decoupled: one learner for the head labels and one for the tail labels (Taug's first half).
+
+The paper writes D_h and D_t with "for all j": read here as "for some j". A document with head and tail labels is in
+both; each learner sees only the labels of its own side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.learners.base import Learner
+from longtail.part import Arrays, Part, option, prefixed, under
+from longtail.registry import build, config_of
+from longtail.run import Run
+from longtail.scores import Scores
+
+
+@dataclass(kw_only=True)
+class Decoupled(Learner):
+    """Scores of the two sides are put together as they are: both are probability-like and their labels are disjoint."""
+
+    learner: Any = option("bonsai", "the learner of both sides")
+    tail: Any = option(None, "another learner for the tail side, if any")
+    tau: float = option(0.1, "share of labels that form the head (paper: 0.1 EUR-Lex, 0.01 larger sets)", low=0, high=1)
+    head_above: int | None = option(None, "instead of tau: labels with more documents form the head (N_t)", low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.learner = build(self.learner, "learner", "wrapper")
+        self.tail = None if self.tail is None else build(self.tail, "learner", "wrapper")
+
+    def set_params(self, **params: Any) -> Self:
+        super().set_params(**params)
+        self.__post_init__()
+        return self
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return _union(self._sides(), "needs")
+
+    @property
+    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(s for s in self.learner.spaces if self.tail is None or s in self.tail.spaces)
+
+    def _sides(self) -> list[Part]:
+        return [self.learner, self.tail or self.learner]
+
+    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
+        run = run or Run()
+        labels = corpus.counted().labels
+        head = labels.head_by_share(self.tau) if self.head_above is None else labels.head_by_count(self.head_above)
+        self.columns_ = [np.flatnonzero(head), np.flatnonzero(~head)]
+        if any(len(columns) == 0 for columns in self.columns_):
+            side = "head" if len(self.columns_[0]) == 0 else "tail"
+            raise UsageError(f"decoupled: the {side} has no labels out of {len(labels)}; change tau or head_above")
+        self.members_ = []
+        for member_config, columns in zip(self._sides(), self.columns_, strict=True):
+            part = corpus.columns(columns)
+            strength = np.bincount(_row_of(part), weights=part.weighted_targets(), minlength=len(part))
+            member = build(config_of(member_config))
+            assert isinstance(member, Learner)
+            member.fit(part.rows(np.flatnonzero(strength > 0)), valid=valid and valid.columns(columns), run=run)
+            self.members_.append(member)
+        self.n_labels_ = corpus.n_labels
+        return self
+
+    def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
+        k = min(k, self.n_labels_)
+        ids, values = [], []
+        for member, columns in zip(self.members_, self.columns_, strict=True):
+            scores = member.score(corpus, k, run=run)
+            ids.append(np.where(scores.ids < 0, -1, columns[scores.ids]).astype(np.int32))
+            values.append(scores.values)
+        return Scores(np.hstack(ids), np.hstack(values)).sorted().top(k)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        state: dict[str, NDArray[Any]] = {"head": self.columns_[0], "tail": self.columns_[1]}
+        for name, member in zip(("head-model", "tail-model"), self.members_, strict=True):
+            state |= prefixed(name, member.state())
+        return state
+
+    def restore(self, arrays: Arrays) -> None:
+        self.columns_ = [np.asarray(arrays[side]) for side in ("head", "tail")]
+        both = np.sort(np.concatenate(self.columns_))
+        if both.dtype != np.int64 or not np.array_equal(both, np.arange(len(both))):
+            raise ValueError("head and tail labels must make up all labels")
+        self.n_labels_ = len(both)
+        self.members_ = []
+        for name, side, columns in zip(("head-model", "tail-model"), self._sides(), self.columns_, strict=True):
+            member = build(config_of(side))
+            assert isinstance(member, Learner)
+            member.restore(under(name, arrays))
+            if member.n_labels_ != len(columns):
+                raise ValueError(f"the {name} has {member.n_labels_} labels, not {len(columns)}")
+            self.members_.append(member)
+
+
+def _union(parts: list[Part], name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for part in parts for value in getattr(part, name)))
+
+
+def _row_of(corpus: Corpus) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))

@@ -1,0 +1,91 @@
+"""Ensemble: several learners on the same corpus, their scores brought to one scale and averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.learners.base import Learner
+from longtail.part import Arrays, option, prefixed, under
+from longtail.registry import build
+from longtail.run import Run
+from longtail.scores import Scores
+
+#: How many labels of each member enter the average at least: a label may rank low in one member and high in another.
+SHORTLIST = 100
+
+
+@dataclass(kw_only=True)
+class Ensemble(Learner):
+    """A label that a member does not list counts 0 there."""
+
+    members: list[Any] = option(["parabel", "bonsai"], "the learners, as names or with options of their own")
+    weights: list[float] | None = option(None, "weight of each member; equal if not given")
+    scale: str = option("max", "max: each member's best label of a document scores 1; none: as they are",
+                        choices=("max", "none"))  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.members, list) or not self.members:
+            raise UsageError("ensemble.members must be a list of at least one learner")
+        self.members = [build(member, "learner", "wrapper") for member in self.members]
+        if self.weights is not None and (len(self.weights) != len(self.members) or min(self.weights) < 0
+                                         or sum(self.weights) <= 0):  # fmt: skip
+            raise UsageError(f"ensemble.weights must be {len(self.members)} numbers from 0 up, not all 0")
+
+    def set_params(self, **params: Any) -> Self:
+        super().set_params(**params)
+        self.__post_init__()
+        return self
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(need for member in self.members for need in member.needs))
+
+    @property
+    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(s for s in self.members[0].spaces if all(s in member.spaces for member in self.members))
+
+    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
+        run = run or Run()
+        for number, member in enumerate(self.members):
+            # members of one kind must differ, so each draws from a seed of its own
+            own = Run(run.seed_of(f"member/{number}"), run.threads, run.progress, run.seconds)
+            member.fit(corpus, valid=valid, run=own)
+        self.n_labels_ = corpus.n_labels
+        return self
+
+    def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
+        k = min(k, self.n_labels_)
+        weights = np.ones(len(self.members)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+        total: Any = None
+        for member, weight in zip(self.members, weights / weights.sum(), strict=True):
+            scores = member.score(corpus, max(k, SHORTLIST), run=run)
+            values = scores.values
+            if self.scale == "max":
+                values = values / np.maximum(values.max(axis=1, keepdims=True, initial=0), np.float32(1e-30))
+            matrix = Scores(scores.ids, (values * weight).astype(np.float32)).to_csr(self.n_labels_)
+            total = matrix if total is None else total + matrix
+        total.data = np.minimum(total.data, np.float32(1))
+        return Scores.from_csr(total, k)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        state: dict[str, NDArray[Any]] = {}
+        for number, member in enumerate(self.members):
+            state |= prefixed(f"member{number}", member.state())
+        return state
+
+    def restore(self, arrays: Arrays) -> None:
+        names = {f"member{number}" for number in range(len(self.members))}
+        if {name.partition(".")[0] for name in arrays} != names:
+            raise ValueError(f"{len(names)} members expected")
+        for number, member in enumerate(self.members):
+            member.restore(under(f"member{number}", arrays))
+        if len({member.n_labels_ for member in self.members}) != 1:
+            raise ValueError("members differ in their number of labels")
+        self.n_labels_ = self.members[0].n_labels_

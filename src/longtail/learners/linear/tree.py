@@ -1,0 +1,347 @@
+"""A fitted label tree: its shape, its separators, and beam search over them.
+
+Nodes are numbered level by level. The slots of a node are its children: nodes for an inner node, labels for a leaf.
+Separators are kept node by node as sparse rows (feature -> slots), so that scoring reads a document's features once
+for all children of a node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from longtail.arrays import Bools, Floats, Ints, Longs, Shorts
+from longtail.learners.linear.kernels import SQUARED_HINGE
+from longtail.learners.linear.nodes import Separators
+
+#: Documents scored together: enough that a node's separators are unpacked once for many of them.
+CHUNK = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Which node lies under which, and which labels under which leaf.
+
+    level_start  int32 (levels + 1,), first node of each level; all nodes of level 0 are roots
+    slot_start   int32 (nodes + 1,), first slot of each node
+    slot_target  int32 (slots,), the child node or the label
+    leaf         bool (nodes,)
+    """
+
+    level_start: NDArray[np.int32]
+    slot_start: NDArray[np.int32]
+    slot_target: NDArray[np.int32]
+    leaf: NDArray[np.bool_]
+
+    @property
+    def nodes(self) -> int:
+        return len(self.leaf)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Shape and separators as flat arrays: exactly what a model file keeps."""
+
+    level_start: NDArray[np.int32]
+    slot_start: NDArray[np.int32]
+    slot_target: NDArray[np.int32]
+    leaf: NDArray[np.bool_]
+    bias: NDArray[np.float32]  # (slots,)
+    feature_start: NDArray[np.int64]  # (nodes + 1,)
+    features: NDArray[np.int32]  # rising within a node
+    row_start: NDArray[np.int64]  # (features + 1,)
+    column: NDArray[np.uint16]  # slot within the node
+    weight: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, shape: Shape, separators: list[Separators]) -> Tree:
+        return cls(
+            shape.level_start,
+            shape.slot_start,
+            shape.slot_target,
+            shape.leaf,
+            np.concatenate([s.bias for s in separators]),
+            _starts([len(s.features) for s in separators]),
+            np.concatenate([s.features for s in separators]),
+            _starts(np.concatenate([s.row_length for s in separators])),
+            np.concatenate([s.column for s in separators]),
+            np.concatenate([s.weight for s in separators]),
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_features: int, n_labels: int) -> Tree:
+        """The tree of a model file; every index is checked, since kernels trust them."""
+        wanted = {
+            "level_start": np.int32, "slot_start": np.int32, "slot_target": np.int32, "leaf": np.bool_,
+            "bias": np.float32, "feature_start": np.int64, "features": np.int32, "row_start": np.int64,
+            "column": np.uint16, "weight": np.float32,
+        }  # fmt: skip
+        if set(arrays) != set(wanted):
+            raise ValueError(f"a tree keeps {sorted(wanted)}, the file has {sorted(arrays)}")
+        for name, dtype in wanted.items():
+            if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+                raise ValueError(f"{name} must be a row of {np.dtype(dtype).name}")
+        tree = cls(**arrays)
+        nodes, slots = len(tree.leaf), len(tree.slot_target)
+        _require_starts("level_start", tree.level_start, nodes)
+        _require_starts("slot_start", tree.slot_start, slots, nodes)
+        _require_starts("feature_start", tree.feature_start, len(tree.features), nodes)
+        _require_starts("row_start", tree.row_start, len(tree.weight), len(tree.features))
+        if len(tree.column) != len(tree.weight) or len(tree.bias) != slots:
+            raise ValueError("columns, weights and biases differ in number")
+        if not _indices_hold(*tree.arrays().values(), n_features, n_labels):
+            raise ValueError("a label, node, feature or slot number is out of range")
+        return tree
+
+
+def _starts(lengths: Any) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))]).astype(np.int64)
+
+
+def _require_starts(name: str, starts: NDArray[Any], total: int, count: int | None = None) -> None:
+    if (
+        len(starts) == 0
+        or (count is not None and len(starts) != count + 1)
+        or starts[0] != 0
+        or starts[-1] != total
+        or (starts[1:] < starts[:-1]).any()
+    ):
+        raise ValueError(f"{name} does not rise from 0 to {total}")
+
+
+@njit(nogil=True, cache=True)
+def _indices_hold(
+    level_start: Ints,
+    slot_start: Ints,
+    slot_target: Ints,
+    leaf: Bools,
+    bias: Floats,
+    feature_start: Longs,
+    features: Ints,
+    row_start: Longs,
+    column: Shorts,
+    weight: Floats,
+    n_features: int,
+    n_labels: int,
+) -> bool:
+    """Whether every stored index points where it may: children one level down and only once, features rising."""
+    nodes = len(leaf)
+    for level in range(len(level_start) - 1):
+        low, high = level_start[level + 1], (level_start[level + 2] if level + 2 < len(level_start) else nodes)
+        for node in range(level_start[level], level_start[level + 1]):
+            for slot in range(slot_start[node], slot_start[node + 1]):
+                target = slot_target[slot]
+                if leaf[node]:
+                    if target < 0 or target >= n_labels:
+                        return False
+                elif target < low or target >= high:
+                    return False
+    for node in range(nodes):
+        slots = slot_start[node + 1] - slot_start[node]
+        before = -1
+        for row in range(feature_start[node], feature_start[node + 1]):
+            if features[row] <= before or features[row] >= n_features:
+                return False
+            before = features[row]
+            for q in range(row_start[row], row_start[row + 1]):
+                if column[q] >= slots:
+                    return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def keep_best(value: np.float32, label: int, ids: Ints, values: Floats, filled: int) -> int:
+    """Puts (value, label) into a list sorted by (-value, label) if it belongs there; the new length of the list."""
+    k = len(ids)
+    if filled == k:
+        if value < values[k - 1] or (value == values[k - 1] and label > ids[k - 1]):
+            return filled
+        slot = k - 1
+    else:
+        slot = filled
+        filled += 1
+    while slot > 0 and (values[slot - 1] < value or (values[slot - 1] == value and ids[slot - 1] > label)):
+        values[slot] = values[slot - 1]
+        ids[slot] = ids[slot - 1]
+        slot -= 1
+    values[slot] = value
+    ids[slot] = label
+    return filled
+
+
+@njit(nogil=True, cache=True)
+def _find(features: Ints, low: int, high: int, wanted: int) -> int:
+    """Row of a feature between low and high, or -1."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if features[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    if low < end and features[low] == wanted:
+        return low
+    return -1
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def search(
+    indptr: Longs,
+    indices: Ints,
+    values: Floats,
+    first: int,
+    last: int,
+    level_start: Ints,
+    slot_start: Ints,
+    slot_target: Ints,
+    leaf: Bools,
+    bias: Floats,
+    feature_start: Longs,
+    features: Ints,
+    row_start: Longs,
+    column: Shorts,
+    weight: Floats,
+    loss: int,
+    beam: int,
+    discount: float,
+    lookup: Ints,
+    out_ids: Ints,
+    out_scores: Floats,
+) -> None:
+    """Beam search for documents first..last of a csr matrix: the best labels of each by the sum of log-scores.
+
+    An edge adds -max(0, 1 - w.x)^2 (or -log(1 + exp(-w.x))); what lies above is multiplied by `discount` at each
+    step down. Each level keeps the `beam` best nodes of a document; leaves give their labels when they are reached.
+
+    lookup             int32 (D,), all -1, and left so
+    out_ids            int32 (last - first, k), filled with labels, padded with -1
+    out_scores         float32 (last - first, k), log-scores
+    """
+    n = last - first
+    k = out_ids.shape[1]
+    filled = np.zeros(n, dtype=np.int32)
+    widest = 0
+    for node in range(len(leaf)):
+        widest = max(widest, slot_start[node + 1] - slot_start[node])
+    z = np.zeros(widest, dtype=np.float32)
+    reached_nodes = np.zeros((n, beam), dtype=np.int32)
+    reached_scores = np.zeros((n, beam), dtype=np.float32)
+    reached = np.zeros(n, dtype=np.int32)
+    next_nodes = np.zeros((n, beam), dtype=np.int32)
+    next_scores = np.zeros((n, beam), dtype=np.float32)
+    next_reached = np.zeros(n, dtype=np.int32)
+    by_document = np.zeros(n * beam, dtype=np.int32)
+    by_score = np.zeros(n * beam, dtype=np.float32)
+    for level in range(len(level_start) - 1):
+        low, high = level_start[level], level_start[level + 1]
+        # the documents at each node of the level, one node after the other
+        begin = np.zeros(high - low + 1, dtype=np.int64)
+        if level > 0:
+            for d in range(n):
+                for b in range(reached[d]):
+                    begin[reached_nodes[d, b] - low + 1] += 1
+            for v in range(high - low):
+                begin[v + 1] += begin[v]
+            end = begin[:-1].copy()
+            for d in range(n):
+                for b in range(reached[d]):
+                    v = reached_nodes[d, b] - low
+                    by_document[end[v]] = d
+                    by_score[end[v]] = reached_scores[d, b]
+                    end[v] += 1
+        next_reached[:] = 0
+        for node in range(low, high):
+            visitors = n if level == 0 else begin[node - low + 1] - begin[node - low]
+            if visitors == 0:
+                continue
+            slots = slot_start[node + 1] - slot_start[node]
+            row_low, row_high = feature_start[node], feature_start[node + 1]
+            unpack = visitors * 8 > (row_high - row_low) // 16
+            if unpack:
+                for row in range(row_low, row_high):
+                    lookup[features[row]] = np.int32(row - row_low)
+            for visitor in range(visitors):
+                d = visitor if level == 0 else by_document[begin[node - low] + visitor]
+                above = np.float32(0) if level == 0 else by_score[begin[node - low] + visitor] * np.float32(discount)
+                for j in range(slots):
+                    z[j] = bias[slot_start[node] + j]
+                for p in range(indptr[first + d], indptr[first + d + 1]):
+                    if unpack:
+                        row = int(lookup[indices[p]])
+                        if row < 0:
+                            continue
+                        row += row_low
+                    else:
+                        row = _find(features, row_low, row_high, indices[p])
+                        if row < 0:
+                            continue
+                    v = values[p]
+                    for q in range(row_start[row], row_start[row + 1]):
+                        z[column[q]] += v * weight[q]
+                for j in range(slots):
+                    if loss == SQUARED_HINGE:
+                        short = max(np.float32(0), np.float32(1) - z[j])
+                        score = above - short * short
+                    elif z[j] > 0:
+                        score = above - np.log1p(np.exp(-z[j]))
+                    else:
+                        score = above + z[j] - np.log1p(np.exp(z[j]))
+                    target = slot_target[slot_start[node] + j]
+                    if leaf[node]:
+                        if filled[d] < k or score >= out_scores[d, k - 1]:
+                            filled[d] = keep_best(score, target, out_ids[d], out_scores[d], filled[d])
+                    else:
+                        next_reached[d] = keep_best(score, target, next_nodes[d], next_scores[d], next_reached[d])
+            if unpack:
+                for row in range(row_low, row_high):
+                    lookup[features[row]] = -1
+        reached_nodes, next_nodes = next_nodes, reached_nodes
+        reached_scores, next_scores = next_scores, reached_scores
+        reached, next_reached = next_reached, reached
+    for d in range(n):
+        for b in range(filled[d], k):
+            out_ids[d, b] = -1
+            out_scores[d, b] = 0
+
+
+@njit(nogil=True, cache=True)
+def average(ids: Ints, scores: Floats, out_ids: Ints, out_values: Floats) -> None:
+    """Mean of exp(log-score) over trees for each document; a label a tree did not reach counts 0 there.
+
+    ids, scores            (trees, n, m)
+    out_ids, out_values    (n, k)
+    """
+    trees, n, m = ids.shape
+    k = out_ids.shape[1]
+    labels = np.zeros(trees * m, dtype=np.int32)
+    values = np.zeros(trees * m, dtype=np.float32)
+    for d in range(n):
+        size = 0
+        for t in range(trees):
+            for b in range(m):
+                if ids[t, d, b] < 0:
+                    break
+                labels[size] = ids[t, d, b]
+                values[size] = np.exp(scores[t, d, b])
+                size += 1
+        order = np.argsort(labels[:size], kind="mergesort")
+        filled = 0
+        a = 0
+        while a < size:
+            label = labels[order[a]]
+            total = np.float32(0)
+            while a < size and labels[order[a]] == label:
+                total += values[order[a]]
+                a += 1
+            if total > 0:
+                filled = keep_best(total / np.float32(trees), label, out_ids[d], out_values[d], filled)
+        for b in range(filled, k):
+            out_ids[d, b] = -1
+            out_values[d, b] = 0

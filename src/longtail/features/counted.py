@@ -1,0 +1,115 @@
+"""A chunk of documents as counted terms, and the same by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.features import kernels
+from longtail.features.tokenise import tokenise
+
+#: Characters a chunk aims at: small enough for its tables to stay in the processor's cache, large enough for Python's
+#: part to be negligible. Results do not depend on it.
+CHUNK_CHARACTERS = 2_000_000
+
+
+class Entries(NamedTuple):
+    """How often each node occurs in each document: a node at most once a row, rows in any order.
+
+    indptr int64 (documents + 1,); ids and counts int32 (entries,); nodes: ids are below it
+    """
+
+    indptr: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    nodes: int
+
+    def document_frequency(self) -> NDArray[np.int64]:
+        return np.bincount(self.ids, minlength=self.nodes)
+
+    def term_frequency(self) -> NDArray[np.int64]:
+        return np.bincount(self.ids, weights=self.counts, minlength=self.nodes).astype(np.int64)
+
+
+class Counted(NamedTuple):
+    """The terms of a chunk of documents, as nodes of the chunk's own: T words, then P n-grams.
+
+    blob, offsets  the words' UTF-8 bytes and, int64 (T + 1,), where each begins
+    pairs          int32 (P, 2), each n-gram as (node of the n-gram without its last word, node of that word)
+    hashes         uint64 (T + P,), stable hashes
+    """
+
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    pairs: NDArray[np.int32]
+    hashes: NDArray[np.uint64]
+    entries: Entries
+
+    @property
+    def words(self) -> int:
+        return len(self.offsets) - 1
+
+
+class Rows(NamedTuple):
+    """Counts by column: rows sorted by column, no column twice. int64 (documents + 1,), int32, int32."""
+
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+def chunks(texts: Sequence[str], characters: int) -> Iterator[slice]:
+    """Consecutive documents of together about so many characters (one for each document added, so none is free)."""
+    start = size = 0
+    for i, text in enumerate(texts):
+        size += len(text) + 1
+        if size >= characters:
+            yield slice(start, i + 1)
+            start, size = i + 1, 0
+    if start < len(texts):
+        yield slice(start, len(texts))
+
+
+def power_of_two(least: int) -> int:
+    return 1 << max(least - 1, 1).bit_length()
+
+
+def count(texts: Sequence[str], n: int) -> Counted:
+    """The words and n-grams (up to n words) of some texts."""
+    stream, ends, blob, offsets, word_hashes = tokenise(texts)
+    words, tokens = len(word_hashes), len(stream)
+    most = (n - 1) * tokens
+    hashes = np.empty(words + most, dtype=np.uint64)
+    hashes[:words] = word_hashes
+    pairs = np.empty((most, 2), dtype=np.int32)
+    slots = np.full(power_of_two(2 * most), -1, dtype=np.int32)
+    last = np.full(words + most, -1, dtype=np.int64)
+    indptr = np.empty(len(ends) + 1, dtype=np.int64)
+    ids, counts = np.empty((2, n * tokens), dtype=np.int32)
+    known, entries = kernels.count_terms(stream, ends, words, n, hashes, pairs, slots, last, indptr, ids, counts)
+    # Copies let go of the room that was not needed.
+    kept = Entries(indptr, ids[:entries].copy(), counts[:entries].copy(), words + known)
+    return Counted(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept)
+
+
+def by_column(entries: Entries, columns: NDArray[np.int32]) -> Rows:
+    """Counts by column, given each node's column (-1 for none)."""
+    order = np.argsort(columns, kind="stable")
+    order = order[np.searchsorted(columns[order], 0) :]
+    starts = np.zeros(entries.nodes + 1, dtype=np.int64)
+    np.cumsum(entries.document_frequency(), out=starts[1:])
+    rows, amounts, new_columns, new_counts = np.empty((4, len(entries.ids)), dtype=np.int32)
+    indptr = np.empty(len(entries.indptr), dtype=np.int64)
+    kernels.arrange(*entries[:3], starts, columns, order, rows, amounts, indptr, new_columns, new_counts)
+    kept = int(indptr[-1])
+    return Rows(indptr, new_columns[:kept].copy(), new_counts[:kept].copy())
+
+
+def folded(entries: Entries, columns: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
+    """Nodes of one column made into one node, for hashing; and, int32 (nodes,), each new node's column."""
+    rows = by_column(entries, columns)
+    kept, ids = np.unique(rows.columns, return_inverse=True)
+    return Entries(rows.indptr, ids.astype(np.int32), rows.counts, len(kept)), kept

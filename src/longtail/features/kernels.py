@@ -1,0 +1,194 @@
+"""Counting, looking up, arranging and weighing terms.
+
+A term is a node: words come first (0 to T - 1), then n-grams, each a pair (node of the n-gram without its last word,
+node of the last word), so n-grams are compared exactly without their characters being written out. The stable hash of
+an n-gram is mix(31 * hash of the n-gram without its last word + hash of the last word).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from longtail.features.tokenise import mix
+
+FACTOR = np.uint64(31)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def count_terms(stream, ends, words, n, hashes, pairs, slots, last, indptr, ids, counts):  # type: ignore[no-untyped-def]
+    """The terms of each document with their counts, in order of first appearance.
+
+    stream  int32 (S,), word nodes; ends: int64 (documents,)
+    words   T; n: the longest n-gram
+    hashes  uint64 (T + (n - 1) S,), the words' filled in, the n-grams' written
+    pairs   int32 ((n - 1) S, 2), written
+    slots   int32 (a power of 2 that is at least twice the room in pairs,), -1 everywhere
+    last    int64 (T + (n - 1) S,), -1 everywhere: where a node was counted last
+    indptr  int64 (documents + 1,), ids and counts: int32 (n S,), written
+    Gives the number of pairs and the number of entries written.
+    """
+    mask = len(slots) - 1
+    known = 0
+    entries = 0
+    begin = 0
+    indptr[0] = 0
+    for document in range(len(ends)):
+        end = ends[document]
+        first = entries
+        for i in range(begin, end):
+            node = np.int64(stream[i])
+            for k in range(i, min(i + n, end)):
+                if k > i:
+                    word = stream[k]
+                    h = mix(hashes[node] * FACTOR + hashes[word])
+                    at = np.int64(h & np.uint64(mask))
+                    while slots[at] >= 0 and (pairs[slots[at], 0] != node or pairs[slots[at], 1] != word):
+                        at = (at + 1) & mask
+                    if slots[at] < 0:
+                        slots[at] = known
+                        pairs[known, 0] = node
+                        pairs[known, 1] = word
+                        hashes[words + known] = h
+                        known += 1
+                    node = words + slots[at]
+                if last[node] >= first:
+                    counts[last[node]] += 1
+                else:
+                    last[node] = entries
+                    ids[entries] = node
+                    counts[entries] = 1
+                    entries += 1
+        begin = end
+        indptr[document + 1] = entries
+    return known, entries
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def find_words(blob, offsets, hashes, table_blob, table_offsets, table_slots, found):  # type: ignore[no-untyped-def]
+    """found: int32, for each word its number in the table, or -1. The table has at least one empty slot."""
+    mask = len(table_slots) - 1
+    for word in range(len(hashes)):
+        start = offsets[word]
+        length = offsets[word + 1] - start
+        at = np.int64(hashes[word] & np.uint64(mask))
+        answer = -1
+        while table_slots[at] >= 0:
+            candidate = table_slots[at]
+            begin = table_offsets[candidate]
+            same = table_offsets[candidate + 1] - begin == length
+            j = 0
+            while same and j < length:
+                same = table_blob[begin + j] == blob[start + j]
+                j += 1
+            if same:
+                answer = candidate
+                break
+            at = (at + 1) & mask
+        found[word] = answer
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def find_pairs(pairs, hashes, words, table_words, table_pairs, table_slots, found):  # type: ignore[no-untyped-def]
+    """Completes `found`, int32 (words + pairs,), whose part for the words is filled in.
+
+    A pair's node in the table is `table_words` plus its number there; pairs made of a node that the table does not
+    know are not in it either.
+    """
+    mask = len(table_slots) - 1
+    for p in range(len(pairs)):
+        left = found[pairs[p, 0]]
+        right = found[pairs[p, 1]]
+        answer = -1
+        if left >= 0 and right >= 0:
+            at = np.int64(hashes[words + p] & np.uint64(mask))
+            while table_slots[at] >= 0:
+                candidate = table_slots[at]
+                if table_pairs[candidate, 0] == left and table_pairs[candidate, 1] == right:
+                    answer = table_words + candidate
+                    break
+                at = (at + 1) & mask
+        found[words + p] = answer
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def place(hashes, first, slots):  # type: ignore[no-untyped-def]
+    """Enters numbers first, first + 1, ... by their hashes; none of them may be in the table yet."""
+    mask = len(slots) - 1
+    for i in range(len(hashes)):
+        at = np.int64(hashes[i] & np.uint64(mask))
+        while slots[at] >= 0:
+            at = (at + 1) & mask
+        slots[at] = first + i
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def arrange(indptr, ids, counts, starts, columns, order, rows, amounts, new_indptr, new_columns, new_counts):  # type: ignore[no-untyped-def]
+    """Entries by node to entries by column: rows sorted, equal columns added up, nodes without a column left out.
+
+    indptr, ids, counts  entries by node, rows in any order
+    starts     int64 (nodes + 1,), sums of the nodes' document frequencies
+    columns    int32 (nodes,), -1 for none; order: int64, the nodes that have one, by column
+    rows, amounts        int32 (entries,), scratch
+    new_indptr           int64 (rows + 1,), written; new_columns and new_counts: int32 (entries,), written
+    Writing the entries by node first and then walking the nodes by column sorts all rows at once, in linear time.
+    """
+    documents = len(indptr) - 1
+    cursor = starts.copy()
+    for row in range(documents):
+        kept = 0
+        for e in range(indptr[row], indptr[row + 1]):
+            node = ids[e]
+            if columns[node] >= 0:
+                rows[cursor[node]] = row
+                amounts[cursor[node]] = counts[e]
+                cursor[node] += 1
+                kept += 1
+        new_indptr[row + 1] = kept
+    new_indptr[0] = 0
+    for row in range(documents):
+        new_indptr[row + 1] += new_indptr[row]
+    write = new_indptr[:documents].copy()
+    for node in order:
+        column = columns[node]
+        for e in range(starts[node], cursor[node]):
+            row = rows[e]
+            at = write[row]
+            if at > new_indptr[row] and new_columns[at - 1] == column:
+                new_counts[at - 1] += amounts[e]
+            else:
+                new_columns[at] = column
+                new_counts[at] = amounts[e]
+                write[row] = at + 1
+    # Adding up leaves gaps at the ends of rows.
+    at = 0
+    for row in range(documents):
+        begin = new_indptr[row]
+        new_indptr[row] = at
+        for e in range(begin, write[row]):
+            new_columns[at] = new_columns[e]
+            new_counts[at] = new_counts[e]
+            at += 1
+    new_indptr[documents] = at
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _weight(count, sublinear):  # type: ignore[no-untyped-def]
+    if not sublinear:
+        return float(count)
+    return 1.0 + math.log(float(count)) if count > 1 else 1.0
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def weigh(indptr, columns, counts, idf, sublinear, data):  # type: ignore[no-untyped-def]
+    """data: float32 (entries,), written: term frequency times idf, each row of unit length."""
+    for row in range(len(indptr) - 1):
+        total = 0.0
+        for e in range(indptr[row], indptr[row + 1]):
+            value = _weight(counts[e], sublinear) * idf[columns[e]]
+            total += value * value
+        scale = 1.0 / math.sqrt(total) if total > 0 else 0.0
+        for e in range(indptr[row], indptr[row + 1]):
+            data[e] = _weight(counts[e], sublinear) * idf[columns[e]] * scale

@@ -1,0 +1,244 @@
+"""TF-IDF features: weighted word counts of unit length (Salton & Buckley 1988).
+
+The numbers are those of scikit-learn's `TfidfVectorizer(sublinear_tf=True)` with its default pattern: words are runs
+of two or more word characters of the lower-cased text; a term that occurs tf times in a document and in df of the n
+documents fitted on weighs (1 + ln tf) (ln((1 + n) / (1 + df)) + 1); rows are then scaled to unit length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from longtail.errors import UsageError
+from longtail.features import kernels
+from longtail.features.counted import CHUNK_CHARACTERS, Counted, Entries, Rows, by_column, chunks, count, folded
+from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
+from longtail.part import Arrays, Part, option
+from longtail.run import Run
+
+#: Rows of a chunk as indptr int64, columns int32 and values float32.
+Weighed = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+
+
+@dataclass(kw_only=True)
+class Tfidf(Part):
+    """Texts to csr float32 (n, D), rows of unit length, columns sorted within rows.
+
+    Columns go by falling document frequency, then by the term's characters, so that the features most often read lie
+    together. A document without a known word is an empty row.
+
+    With `hash_bits` no vocabulary is kept: a term's column is its stable hash modulo 2 ** hash_bits (`tokenise` defines
+    the hash of a word, `kernels` that of an n-gram), the counts of terms that share a column are added up, and idf and
+    pruning go by column.
+
+    Fitted: `n_features_`, `idf_` float32 (D,) (0 for columns that are not used, only with hashing), `terms_`.
+    """
+
+    kind: ClassVar[str] = "features"
+    #: Characters a task takes; results do not depend on it.
+    chunk_characters: ClassVar[int] = CHUNK_CHARACTERS
+
+    ngrams: int = option(1, "longest word n-gram, in words", low=1, high=8)
+    min_df: int = option(2, "leave out terms in fewer documents than this; once-only terms cannot generalise", low=1)
+    max_df: float = option(0.5, "leave out terms in more than this share of the documents", low=0.0, high=1.0)
+    max_features: int | None = option(None, "keep only this many terms, the most frequent in the corpus", low=1)
+    hash_bits: int | None = option(None, "hash terms into 2 ** hash_bits columns, keep no vocabulary", low=1, high=28)
+    sublinear: bool = option(True, "1 + ln(count) in place of the count")
+
+    def validate(self) -> None:
+        super().validate()
+        if self.hash_bits is not None and self.max_features is not None:
+            raise UsageError("tfidf.max_features needs a vocabulary and tfidf.hash_bits keeps none; set one of them")
+
+    # fitting
+    def fit(self, texts: Sequence[str], *, run: Run | None = None) -> Self:
+        self._fit(texts, run or Run(), rows_too=False)
+        return self
+
+    def fit_transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
+        return self._fit(texts, run or Run(), rows_too=True)
+
+    def _fit(self, texts: Sequence[str], run: Run, *, rows_too: bool) -> sp.csr_matrix:
+        texts = _checked(texts)
+        if not texts:
+            raise UsageError("tfidf: there are no documents to fit on")
+        with run.bar("Features", len(texts) * (1 + rows_too)) as bar:
+
+            def counted(chunk: slice) -> Counted:
+                part = count(texts[chunk], self.ngrams)
+                bar.advance(chunk.stop - chunk.start)
+                return part
+
+            parts = run.map(counted, list(chunks(texts, self.chunk_characters)))
+            if self.hash_bits is None:
+                entries, columns = self._fit_vocabulary(parts, len(texts))
+            else:
+                entries, columns = self._fit_hashing(parts, len(texts), run)
+            if not rows_too:
+                return _stacked([], self.n_features_)
+
+            def weighed(i: int) -> Weighed:
+                rows = by_column(entries[i], columns[i])
+                bar.advance(len(rows.indptr) - 1)
+                return self._weigh(rows)
+
+            return _stacked(run.map(weighed, range(len(entries))), self.n_features_)
+
+    def _fit_vocabulary(self, parts: list[Counted], documents: int) -> tuple[list[Entries], list[NDArray[np.int32]]]:
+        gathered = gather_terms(parts)
+        entries = [part.entries for part in parts]
+        parts.clear()  # only the entries are needed from here on
+        limits = {"min_df": self.min_df, "max_df": self.max_df, "max_features": self.max_features}
+        vocabulary, df, columns = select(gathered, documents, n=self.ngrams, **limits)  # type: ignore[arg-type]
+        if not len(df):
+            raise self._nothing_left(documents, len(gathered.df))
+        self._fitted(_idf(df, documents), vocabulary)
+        return entries, [columns[nodes] for nodes in gathered.nodes]
+
+    def _fit_hashing(
+        self, parts: list[Counted], documents: int, run: Run
+    ) -> tuple[list[Entries], list[NDArray[np.int32]]]:
+        every = run.map(lambda part: folded(part.entries, self._hashed(part)), parts)
+        parts.clear()
+        df = np.zeros(1 << (self.hash_bits or 0), dtype=np.int64)
+        for entries, columns in every:
+            df[columns] += entries.document_frequency()
+        used = (df >= self.min_df) & (df <= self.max_df * documents)
+        if not used.any():
+            raise self._nothing_left(documents, int((df > 0).sum()))
+        self._fitted(np.where(used, _idf(df, documents), np.float32(0)), None)
+        return [entries for entries, _ in every], [np.where(used[c], c, -1).astype(np.int32) for _, c in every]
+
+    def _nothing_left(self, documents: int, terms: int) -> UsageError:
+        if not terms:
+            return UsageError(
+                f"tfidf: none of the {documents} documents has a word of two characters or more; "
+                "is the text field the right one?"
+            )
+        return UsageError(
+            f"tfidf: no term is left of {terms}: each is in fewer than {self.min_df} (min_df) or in more than "
+            f"{self.max_df:g} (max_df) of the {documents} documents; lower tfidf.min_df or raise tfidf.max_df"
+        )
+
+    # using
+    def transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
+        texts, run = _checked(texts), run or Run()
+        find = self._columns()
+        with run.bar("Features", len(texts)) as bar:
+
+            def one(chunk: slice) -> Weighed:
+                part = count(texts[chunk], self.ngrams)
+                rows = by_column(part.entries, find(part))
+                bar.advance(chunk.stop - chunk.start)
+                return self._weigh(rows)
+
+            return _stacked(run.map(one, list(chunks(texts, self.chunk_characters))), self.n_features_)
+
+    def _columns(self) -> Callable[[Counted], NDArray[np.int32]]:
+        """What gives the column of each of a chunk's nodes."""
+        self._require_fitted()
+        if self._vocabulary_ is not None:
+            return self._vocabulary_.find
+
+        def hashed(part: Counted) -> NDArray[np.int32]:
+            columns = self._hashed(part)
+            columns[self.idf_[columns] == 0] = -1
+            return columns
+
+        return hashed
+
+    def _hashed(self, part: Counted) -> NDArray[np.int32]:
+        return (part.hashes & np.uint64((1 << (self.hash_bits or 0)) - 1)).astype(np.int32)
+
+    def _weigh(self, rows: Rows) -> Weighed:
+        data = np.empty(len(rows.columns), dtype=np.float32)
+        kernels.weigh(rows.indptr, rows.columns, rows.counts, self.idf_, self.sublinear, data)
+        return rows.indptr, rows.columns, data
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "idf_"):
+            raise UsageError("tfidf is not fitted yet; call fit first")
+
+    def _fitted(self, idf: NDArray[np.float32], vocabulary: Vocabulary | None) -> None:
+        self.idf_: NDArray[np.float32] = frozen(idf)
+        self._vocabulary_ = vocabulary
+        self._terms_: list[str] | None = None
+
+    @property
+    def n_features_(self) -> int:
+        return len(self.idf_)
+
+    @property
+    def terms_(self) -> list[str]:
+        """The terms by column, an n-gram's words with a space between them; there are none with hashing."""
+        vocabulary: Vocabulary | None = getattr(self, "_vocabulary_", None)
+        if vocabulary is None:
+            raise AttributeError("tfidf has terms only once it is fitted, and none with hash_bits")
+        if self._terms_ is None:
+            self._terms_ = vocabulary.terms()
+        return self._terms_
+
+    # keeping
+    def state(self) -> dict[str, NDArray[Any]]:
+        """idf and, without hashing, the arrays of `Vocabulary`; all that `transform` needs, ready to be mapped."""
+        self._require_fitted()
+        return {"idf": self.idf_, **({} if self._vocabulary_ is None else self._vocabulary_.arrays())}
+
+    def restore(self, arrays: Arrays) -> None:
+        idf = arrays.get("idf")
+        if idf is None or idf.dtype != np.float32 or idf.ndim != 1 or not len(idf):
+            raise ValueError("tfidf needs an array 'idf' of float32, one number a feature")
+        idf = np.require(np.asarray(idf), requirements=["C", "A"])
+        if not np.isfinite(idf).all() or (idf < 0).any():
+            raise ValueError("tfidf's idf has numbers that are negative or not finite")
+        others = {name: array for name, array in arrays.items() if name != "idf"}
+        if self.hash_bits is None:
+            self._fitted(idf, Vocabulary.restored(others, width=len(idf), n=self.ngrams))
+        elif others or len(idf) != 1 << self.hash_bits:
+            raise ValueError(
+                f"tfidf hashes into {1 << self.hash_bits} columns; the file has {len(idf)}, {sorted(others)[:3]}"
+            )
+        else:
+            self._fitted(idf, None)
+
+
+def _checked(texts: Sequence[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise UsageError("tfidf takes a list of texts; put a single text into a list: [text]")
+    if not isinstance(texts, list):
+        texts = list(texts)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UsageError(f"tfidf takes texts; document {i} is of type {type(text).__name__}")
+    return texts
+
+
+def _idf(df: NDArray[np.int64], documents: int) -> NDArray[np.float32]:
+    return (np.log((1 + documents) / (1 + df)) + 1).astype(np.float32)
+
+
+def _stacked(parts: list[Weighed], width: int) -> sp.csr_matrix:
+    """The chunks' rows as one matrix; each chunk is let go of as soon as it is copied."""
+    documents = sum(len(part[0]) - 1 for part in parts)
+    entries = sum(len(part[1]) for part in parts)
+    # scipy keeps both index arrays in one type
+    index: Any = np.int32 if entries <= np.iinfo(np.int32).max else np.int64
+    indptr: NDArray[Any] = np.zeros(documents + 1, dtype=index)
+    indices: NDArray[Any] = np.empty(entries, dtype=index)
+    values = np.empty(entries, dtype=np.float32)
+    row = at = 0
+    parts.reverse()
+    while parts:
+        starts, columns, data = parts.pop()
+        indptr[row : row + len(starts)] = at + starts
+        indices[at : at + len(data)], values[at : at + len(data)] = columns, data
+        row, at = row + len(starts) - 1, at + len(data)
+    matrix: sp.csr_matrix = sp.csr_matrix((values, indices, indptr), shape=(documents, width))
+    matrix.has_canonical_format = True
+    return matrix

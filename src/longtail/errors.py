@@ -20,9 +20,9 @@ class InputError(LongtailError):
     def __init__(self, path: str | Path, message: str, line: int | None = None) -> None:
         self.path = str(path)
         self.line = line
-        self.reason = message
+        self.reason = printable(message)
         where = self.path if line is None else f"{self.path}:{line}"
-        super().__init__(f"{where}: {message}")
+        super().__init__(printable(f"{where}: {message}"))
 
 
 class UsageError(LongtailError):
@@ -31,6 +31,11 @@ class UsageError(LongtailError):
 
 class ModelError(LongtailError):
     """A model directory that is missing something, was altered, or is of another version."""
+
+
+def printable(message: str) -> str:
+    """One line without control characters: messages quote data files, and a terminal obeys what it is sent."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in message)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ class Stream:
 
     def __init__(self, raw: BinaryIO, name: str, size: int | None = None) -> None:
         self._raw, self.name, self.size = raw, name, size
-        self.bar: Bar | None = None
+        self._bar: Bar | None = None
         self._unreported = 0
         first = self._take()
         for magic, what in _REFUSED.items():
@@ -59,10 +59,16 @@ class Stream:
             blocks = self._unzstd(blocks)
         self._rest = blocks
         self.head = b""
-        for block in blocks:
-            self.head += block
-            if len(self.head) >= HEAD:
-                break
+        self._damage: InputError | None = None  # met while looking ahead; raised where reading comes to it
+        try:
+            for block in blocks:
+                self.head += block
+                if len(self.head) >= HEAD:
+                    break
+        except InputError as error:
+            if not self.head:
+                raise
+            self._damage = error
         self.empty = not self.head.strip()
         if self.head.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise InputError(name, "this is UTF-16 text; save it as UTF-8")
@@ -86,10 +92,22 @@ class Stream:
         except OSError as error:
             raise InputError(self.name, f"cannot be read: {error.strerror or error}") from None
         self._unreported += len(data)
-        if self.bar is not None:
-            self.bar.advance(self._unreported)
-            self._unreported = 0
+        self._report()
         return data
+
+    @property
+    def bar(self) -> Bar | None:
+        return self._bar
+
+    @bar.setter
+    def bar(self, bar: Bar) -> None:
+        self._bar = bar
+        self._report()
+
+    def _report(self) -> None:
+        if self._bar is not None and self._unreported:
+            self._bar.advance(self._unreported)
+            self._unreported = 0
 
     def _blocks(self, first: bytes) -> Iterator[bytes]:
         while first:
@@ -146,6 +164,8 @@ class Stream:
         """All unpacked bytes; to be gone through once."""
         if self.head:
             yield self.head
+        if self._damage is not None:
+            raise self._damage
         yield from self._rest
 
     def lines(self) -> Iterator[tuple[int, bytes]]:

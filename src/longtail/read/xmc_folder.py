@@ -39,7 +39,7 @@ def is_xmc_folder(folder: Path) -> bool:
 
 def is_xmc_json(stream: Stream) -> bool:
     """Whether a JSONL file holds documents of this layout."""
-    return b'"target_ind"' in stream.head.split(b"\n", 1)[0]
+    return bare_name(stream.name) in ("trn.json", "tst.json") or b'"target_ind"' in stream.head.split(b"\n", 1)[0]
 
 
 def read_xmc_folder(folder: Path, options: Options, report: ReadReport) -> Corpus:

@@ -1,0 +1,132 @@
+"""Streams: compression by content, line numbers, damage."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+
+import pytest
+import zstandard
+
+from longtail.errors import InputError
+from longtail.read import open as opening
+from longtail.read.open import Stream, bare_name, open_stream
+
+LINES = [b"first", b"", b"third \xc3\xa9" + b"x" * 300, b"last"]
+CONTENT = b"\n".join(LINES)
+
+
+def pack(content: bytes, how: str) -> bytes:
+    half = len(content) // 2
+    return {
+        "plain": content,
+        "gz": gzip.compress(content),
+        "two gz members": gzip.compress(content[:half]) + gzip.compress(content[half:]) + b"\0" * 20,
+        "zst": zstandard.compress(content),
+        "two zst frames": zstandard.compress(content[:half]) + zstandard.compress(content[half:]),
+    }[how]
+
+
+HOW = ["plain", "gz", "two gz members", "zst", "two zst frames"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+def test_lines_are_the_same_whatever_the_packing_and_chunk(tmp_path, monkeypatch, how, chunk):
+    monkeypatch.setattr(opening, "CHUNK", max(chunk, 4))
+    monkeypatch.setattr(opening, "HEAD", chunk)
+    path = tmp_path / "data.bin"
+    path.write_bytes(pack(CONTENT, how))
+    with open_stream(path) as stream:
+        assert list(stream.lines()) == [(number + 1, line) for number, line in enumerate(LINES)]
+    with open_stream(path) as stream:
+        blocks = list(stream.blocks_of_lines())
+    assert b"".join(blocks) == CONTENT + b"\n"
+    assert all(block.endswith(b"\n") for block in blocks)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_unpacking_is_bounded_by_the_chunk(tmp_path, how):
+    path = tmp_path / "bomb"
+    path.write_bytes(pack(b"\n" * 20_000_000, how))
+    with open_stream(path) as stream:
+        sizes = [len(chunk) for chunk in stream.chunks()]
+    assert sum(sizes) == 20_000_000
+    if "gz" in how or how == "plain":
+        assert max(sizes) <= opening.CHUNK + opening.HEAD
+
+
+@pytest.mark.parametrize("how", ["gz", "zst"])
+def test_a_truncated_file_says_so_with_a_line(tmp_path, how):
+    path = tmp_path / "data.jsonl"
+    letters = random.Random(0).choices(b"abcdefgh ", k=500_000)
+    whole = pack(bytes(letters) + b"\nsecond", how)
+    path.write_bytes(whole[:-5])
+    with pytest.raises(InputError, match=r"data.jsonl:\d+: .*truncated"), open_stream(path) as stream:
+        list(stream.lines())
+
+
+def test_damaged_gzip(tmp_path):
+    path = tmp_path / "data.gz"
+    whole = bytearray(gzip.compress(bytes(random.Random(0).choices(range(256), k=5000))))
+    whole[-6] ^= 255  # the checksum
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match="damaged gzip"), open_stream(path) as stream:
+        list(stream.lines())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04rest", "zip"),
+        (b"BZh9rest", "bzip2"),
+        (b"\xfd7zXZ\0", "xz"),
+        ("text".encode("utf-16"), "UTF-16"),
+        (gzip.compress("text".encode("utf-16"), mtime=0), "UTF-16"),
+    ],
+)
+def test_what_cannot_be_read_is_named(content, message):
+    with pytest.raises(InputError, match=message):
+        Stream(io.BytesIO(content), "x")
+
+
+def test_byte_order_mark_is_dropped():
+    assert list(Stream(io.BytesIO(b"\xef\xbb\xbfa\n"), "x").lines()) == [(1, b"a")]
+
+
+def test_overlong_line(monkeypatch):
+    monkeypatch.setattr(opening, "LONGEST_LINE", 100)
+    monkeypatch.setattr(opening, "CHUNK", 64)
+    monkeypatch.setattr(opening, "HEAD", 64)
+    with pytest.raises(InputError, match="x:2: a line of more than"):
+        list(Stream(io.BytesIO(b"a\n" + b"b" * 300), "x").lines())
+
+
+def test_missing_and_unopenable(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        open_stream(tmp_path / "none")
+    with pytest.raises(InputError, match="folder"):
+        open_stream(tmp_path)
+    with pytest.raises(InputError, match="null byte"):
+        open_stream("a\0b")
+
+
+def test_progress_counts_bytes_on_disk(tmp_path):
+    path = tmp_path / "data.gz"
+    path.write_bytes(gzip.compress(CONTENT * 100))
+    moved = []
+
+    class Bar:
+        def advance(self, amount: float = 1) -> None:
+            moved.append(amount)
+
+    with open_stream(path) as stream:
+        stream.bar = Bar()
+        list(stream.lines())
+        assert sum(moved) == path.stat().st_size == stream.size
+
+
+def test_bare_name():
+    assert bare_name("a/Train.JSONL.gz") == "train.jsonl"
+    assert bare_name("x.csv.zst") == "x.csv"

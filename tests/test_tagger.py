@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from longtail.augment.base import Augmenter
 from longtail.corpus import Corpus
@@ -357,3 +358,11 @@ def test_repr_is_what_one_would_write() -> None:
     shown = repr(Tagger({"part": "parabel", "trees": 1}, features=None, seed=3))
     assert shown == "Tagger(learner={'part': 'parabel', 'trees': 1}, features=None, seed=3)"
     assert repr(eval(shown)) == shown
+
+
+def test_clone_is_unfitted_and_equal(tagger: Tagger) -> None:
+    given = quick(augment=[AddRow(text="another")], rerank=[Reverse()], seed=2).fit(little_corpus())
+    copy = clone(given)
+    assert repr(copy) == repr(given)
+    assert not hasattr(copy, "labels_") and hasattr(given, "labels_")
+    assert copy.augment[0] is not given.augment[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
@@ -58,8 +58,8 @@ class Tagger:
             raise UsageError("augment and rerank take a list of parts, as in augment=['gandalf']")
         self.learner = cast(Learner, _built(learner, Learner, "learner", "wrapper"))
         self.features = None if features is None else cast("Features", _built(features, Part, "features"))
-        self.augment = [cast(Augmenter, _built(part, Augmenter, "augmenter")) for part in augment]
-        self.rerank = [cast(Reranker, _built(part, Reranker, "re-ranker")) for part in rerank]
+        self.augment = cast(list[Augmenter], _all_built(augment, Augmenter, "augmenter"))
+        self.rerank = cast(list[Reranker], _all_built(rerank, Reranker, "re-ranker"))
         self.seed = seed
         self.threads = threads
         check_spaces(self.learner, self.augment)
@@ -356,10 +356,14 @@ def _built(given: PartLike, base: type[Part], *kinds: str) -> Part:
     return part
 
 
+def _all_built(given: Sequence[PartLike], base: type[Part], kind: str) -> list[Part]:
+    built = [_built(part, base, kind) for part in given]
+    # scikit-learn's clone checks that a constructor keeps the very list it is given
+    return cast(list[Part], given) if isinstance(given, list) and built == given else built
+
+
 def _short(part: Part) -> str | dict[str, Any]:
     """A part as one would write it: its name, with the options that differ from their defaults."""
-    from dataclasses import fields
-
     config = config_of(part)
     defaults = config_of(type(part)())
     changed = {f.name: config[f.name] for f in fields(part) if config[f.name] != defaults[f.name]}

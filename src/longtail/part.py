@@ -83,7 +83,7 @@ def require_field(part: Part, name: str) -> None:
 
 
 def default_of(f: Field[Any]) -> Any:
-    return f.default if f.default is not MISSING else f.default_factory()  # type: ignore[misc]
+    return f.default_factory() if f.default_factory is not MISSING else f.default
 
 
 def prefixed(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:

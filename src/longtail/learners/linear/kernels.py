@@ -135,17 +135,26 @@ def logistic_step(z: np.float32, beta: np.float32, y: np.float32, cost: np.float
     """Minimiser of the logistic dual in one variable, as a change of the signed beta.
 
     With alpha = C s(-t), s the sigmoid, the condition is t = m + Q (C s(-t) - alpha), m the present margin. The
-    left side minus the right rises in t with a slope between 1 and 1 + QC/4, so Newton's method needs few rounds.
+    left side minus the right rises in t, so there is one root; it lies between the ends that s = 0 and s = 1 give,
+    and a Newton step that leaves them is replaced by a halving.
     """
     alpha = beta * y
-    fixed = z * y - norm * alpha
-    t = z * y
-    for _ in range(6):
+    low = z * y - norm * alpha
+    high = low + norm * cost
+    fixed = low
+    t = min(max(z * y, low), high)
+    for _ in range(30):
         s = np.float32(1) / (np.float32(1) + np.exp(t))
         gap = t - fixed - norm * cost * s
-        t -= gap / (np.float32(1) + norm * cost * s * (np.float32(1) - s))
-        if abs(gap) < np.float32(1e-5):
+        if abs(gap) < np.float32(1e-5) * (np.float32(1) + abs(t)):
             break
+        if gap > 0:
+            high = t
+        else:
+            low = t
+        t -= gap / (np.float32(1) + norm * cost * s * (np.float32(1) - s))
+        if not low <= t <= high:
+            t = (low + high) * np.float32(0.5)
     return y * cost / (np.float32(1) + np.exp(t)) - beta
 
 

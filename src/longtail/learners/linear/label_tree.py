@@ -138,8 +138,12 @@ class Bonsai(LabelTree):
     """Shallow trees of many, unbalanced clusters by spherical k-means: rare labels keep to their own kind."""
 
     branches: int = option(100, "children of an inner node, K (Bonsai's sample run)", low=2, high=65_535)
-    depth: int = option(
-        2, "levels of clusters above the labels (Bonsai: 1 for small sets, 2 for large)", low=1, high=20
+    depth: int | None = option(
+        None,
+        "levels of clusters above the labels; by default 1 up to 50,000 labels, else 2 "
+        "(Bonsai: 1 for EUR-Lex and Wiki10-31K, 2 for larger sets)",
+        low=1,
+        high=20,
     )
     discount: float = option(1.0, "factor on what lies above at each step down (Bonsai's code: 0.98)", low=0, high=1)
 

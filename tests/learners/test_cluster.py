@@ -1,0 +1,71 @@
+"""Label vectors and clustering."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longtail.graphs.cluster import compact, halve, k_means, label_vectors
+from longtail.run import Run
+
+
+def rows_of(matrix):
+    matrix = sp.csr_matrix(matrix, dtype=np.float32)
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+
+
+def test_label_vectors_by_hand():
+    # label 0 has documents 0 and 1: (1,0,0) + (0,1,0) at unit length; label 1 has document 1 only; label 2 none
+    X = sp.csr_matrix(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=np.float32))
+    start, documents = np.array([0, 2, 3, 3]), np.array([0, 1, 1], dtype=np.int32)
+    indptr, indices, values = label_vectors(X, start, documents, np.ones(3, dtype=np.float32), Run())
+    half = np.sqrt(0.5)
+    expected = [[half, half, 0], [0, 1, 0], [0, 0, 0]]
+    np.testing.assert_allclose(sp.csr_matrix((values, indices, indptr), (3, 3)).toarray(), expected, rtol=1e-6)
+
+
+def test_compact_renumbers_in_rising_order_and_leaves_the_scratch_clean():
+    rows = rows_of([[0, 3, 0, 1], [2, 0, 0, 0], [0, 0, 0, 5]])
+    slot = np.full(4, -1, dtype=np.int32)
+    indptr, indices, values, used = compact(*rows, np.array([0, 2], dtype=np.int32), slot)
+    assert used.tolist() == [1, 3]
+    np.testing.assert_array_equal(sp.csr_matrix((values, indices, indptr), (2, 2)).toarray(), [[3, 1], [0, 5]])
+    assert (slot == -1).all()
+
+
+def test_halves_find_the_two_directions():
+    vectors = np.array([[1, 0.1], [1, 0.2], [0.1, 1], [0.2, 1]])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    in_first = halve(*rows_of(vectors), 0, 1, 1e-4, 50, 2)  # both seeds lie in the same direction
+    assert in_first.tolist() in ([True, True, False, False], [False, False, True, True])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 60), st.integers(0, 1000))
+def test_halves_are_balanced_whatever_the_data(n, seed):
+    rng = np.random.default_rng(seed)
+    matrix = sp.random(n, 12, density=0.3, random_state=rng, dtype=np.float32)
+    first, second = rng.choice(n, 2, replace=False)
+    assert halve(*rows_of(matrix), first, second, 1e-4, 50, 12).sum() == n // 2
+
+
+def test_k_means_recovers_separate_groups_and_has_no_lonely_cluster():
+    rng = np.random.default_rng(3)
+    group = rng.integers(0, 4, 200)
+    matrix = np.zeros((200, 40), dtype=np.float32)
+    for i, g in enumerate(group):
+        matrix[i, g * 10 + rng.choice(10, 6, replace=False)] = 1
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    found = k_means(rows_of(matrix), 40, 12, np.random.default_rng(0), Run())
+    for cluster in range(found.max() + 1):
+        assert len(set(group[found == cluster])) == 1  # no cluster mixes the groups
+    assert np.bincount(found).min() >= 2
+    assert sorted(set(found)) == list(range(found.max() + 1))
+
+
+def test_k_means_does_not_depend_on_threads():
+    matrix = sp.random(3000, 500, density=0.2, random_state=7, dtype=np.float32)
+    one, two, five = (k_means(rows_of(matrix), 500, 20, np.random.default_rng(0), Run(0, t)) for t in (1, 2, 5))
+    assert one.tobytes() == two.tobytes() == five.tobytes()

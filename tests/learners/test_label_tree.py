@@ -1,0 +1,198 @@
+"""Trees against a plain re-statement of their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.corpus import Corpus
+from longtail.learners.linear.label_tree import Bonsai, Parabel
+from longtail.learners.linear.nodes import Documents, Solver, train_node
+from longtail.learners.linear.one_vs_all import OneVsAll
+from longtail.learners.linear.tree import Tree
+from longtail.read.synthetic import synthetic
+from longtail.run import Run
+
+
+@pytest.fixture(scope="module")
+def corpora() -> tuple[Corpus, Corpus]:
+    whole = synthetic(documents=1500, labels=300, words=2000, words_per_document=30, seed=3)
+    train, test = whole.split(0.2, np.random.default_rng(0))
+    return train.counted(), test
+
+
+def precision_at_1(learner, corpus):
+    best = learner.score(corpus, 1).ids[:, 0]
+    return np.mean([best[i] in corpus.Y[i].indices for i in range(len(corpus)) if corpus.Y[i].nnz])
+
+
+def naive_scores(tree: Tree, x: np.ndarray, discount=1.0, logistic=False) -> dict[int, float]:
+    """Every label's score by walking all paths: no beam, no sparsity."""
+    scores: dict[int, float] = {}
+
+    def walk(node: int, above: float) -> None:
+        slots = range(tree.slot_start[node], tree.slot_start[node + 1])
+        weights = np.zeros((len(x), len(slots)))
+        for row in range(tree.feature_start[node], tree.feature_start[node + 1]):
+            span = slice(tree.row_start[row], tree.row_start[row + 1])
+            weights[tree.features[row], tree.column[span]] = tree.weight[span]
+        for j, slot in enumerate(slots):
+            z = x @ weights[:, j] + tree.bias[slot]
+            edge = -np.log1p(np.exp(-z)) if logistic else -(max(0, 1 - z) ** 2)
+            if tree.leaf[node]:
+                scores[int(tree.slot_target[slot])] = np.exp(above * discount + edge)
+            else:
+                walk(int(tree.slot_target[slot]), above * discount + edge)
+
+    for root in range(tree.level_start[1]):
+        walk(root, 0.0)
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("learner", "discount", "logistic"),
+    [
+        (Parabel(trees=2, max_leaf=20, beam=1000), 1.0, False),
+        (Parabel(trees=1, max_leaf=20, beam=1000, loss="logistic"), 1.0, True),
+        (Bonsai(trees=2, branches=6, max_leaf=20, depth=3, discount=0.98, beam=1000), 0.98, False),
+        (OneVsAll(), 1.0, False),
+    ],
+)
+def test_scores_are_the_mean_over_trees_of_the_product_along_the_path(corpora, learner, discount, logistic):
+    train, test = corpora
+    learner.fit(train)
+    scores = learner.score(test, 300)
+    for i in range(0, len(test), 50):
+        x = test.X[i].toarray().ravel()
+        per_tree = [naive_scores(tree, x, discount, logistic) for tree in learner.trees_]
+        mean = {label: np.mean([s.get(label, 0) for s in per_tree]) for s in per_tree for label in s}
+        for label, value in zip(scores.ids[i], scores.values[i], strict=True):
+            if label >= 0:
+                assert value == pytest.approx(mean[label], abs=1e-4)
+        best = max(mean.values())
+        assert scores.values[i, 0] == pytest.approx(best, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "learner", [Parabel(trees=1), Bonsai(trees=1, branches=10), OneVsAll(), Parabel(loss="logistic")]
+)
+def test_learners_learn(corpora, learner):
+    train, test = corpora
+    assert precision_at_1(learner.fit(train), test) > 0.6
+
+
+def test_parabel_is_balanced_and_every_label_lies_in_one_leaf(corpora):
+    train, _ = corpora
+    tree = Parabel(trees=1, max_leaf=20).fit(train).trees_[0]
+    sizes = np.diff(tree.slot_start)
+    assert sizes[tree.leaf].max() <= 20
+    assert sizes[tree.leaf].max() - sizes[tree.leaf].min() <= 1
+    assert (sizes[~tree.leaf] == 2).all()
+    labels = np.concatenate(
+        [tree.slot_target[tree.slot_start[v] : tree.slot_start[v + 1]] for v in np.flatnonzero(tree.leaf)]
+    )
+    assert sorted(labels) == sorted(np.unique(train.Y.indices))
+
+
+def test_bonsai_is_shallow_and_leaves_at_different_depths_are_all_reached(corpora):
+    train, _ = corpora
+    tree = Bonsai(trees=1, branches=5, max_leaf=40, depth=3).fit(train).trees_[0]
+    depths = np.searchsorted(tree.level_start, np.flatnonzero(tree.leaf), side="right")
+    assert len(set(depths)) > 1
+    scores = Bonsai(trees=1, branches=5, max_leaf=40, depth=3, beam=1000).fit(train).score(train, 300)
+    assert set(np.unique(scores.ids)) - {-1} == set(np.unique(train.Y.indices))
+
+
+def test_depth_follows_the_number_of_labels_unless_given(corpora):
+    train, _ = corpora
+    assert len(Bonsai(trees=1, branches=5, max_leaf=20).fit(train).trees_[0].level_start) == 3
+    assert len(Bonsai(trees=1, branches=5, max_leaf=20, depth=2).fit(train).trees_[0].level_start) == 4
+
+
+def test_small_beams_lose_little_and_a_beam_of_one_loses_something(corpora):
+    train, test = corpora
+    learner = Parabel(trees=1, max_leaf=10).fit(train)
+    wide = learner.score(test, 5).ids
+    learner.beam = 1
+    narrow = learner.score(test, 5).ids
+    assert (narrow[:, 0] == wide[:, 0]).mean() < 1
+    learner.beam = 64
+    assert (learner.score(test, 5).ids[:, 0] == wide[:, 0]).mean() > 0.97
+
+
+def test_one_document_at_a_time_is_the_same_as_in_bulk(corpora):
+    train, test = corpora
+    learner = Bonsai(trees=2, branches=8).fit(train)
+    bulk = learner.score(test, 5)
+    for i in range(20):
+        single = learner.score(test.rows(np.array([i])), 5)
+        assert single.ids.tolist() == bulk.ids[i : i + 1].tolist()
+        np.testing.assert_allclose(single.values, bulk.values[i : i + 1], rtol=1e-5)
+
+
+def test_negatives_come_from_the_node_only():
+    # Document 1 has no label below the node of label 0 alone, so its separator never sees it.
+    corpus = synthetic(documents=40, labels=10, words=100, seed=1)
+    documents = Documents.of(corpus)
+    solver = Solver(0, 1.0, 0.01, 100, 0.0)
+    label = int(corpus.Y.indices[0])
+    members = np.array([label], dtype=np.int32)
+    own = train_node(documents, members, np.zeros(1, np.int32), 1, solver, 1)
+    everyone = train_node(documents, members, np.zeros(1, np.int32), 1, solver, 1, all_documents=True)
+    carriers = corpus.Y[:, [label]].nonzero()[0]
+    assert set(own.features) <= set(corpus.X[carriers].indices)
+    assert not set(everyone.features) <= set(corpus.X[carriers].indices)
+    assert (everyone.weight < 0).any()
+    assert not (own.weight < 0).any()
+
+
+def test_pruning_drops_small_weights_and_shrinks_the_model(corpora):
+    train, _ = corpora
+    full, pruned = (Parabel(trees=1, prune=p).fit(train).trees_[0] for p in (0.0, 0.3))
+    assert len(pruned.weight) < len(full.weight)
+    assert np.abs(pruned.weight).min() > 0.3
+
+
+def test_labels_nobody_carries_are_never_predicted(corpora):
+    train, test = corpora
+    weights = np.ones(train.Y.nnz, dtype=np.float32)
+    weights[train.Y.indices == 7] = 0
+    masked = Corpus(labels=train.labels, Y=train.Y, X=train.X, pair_weight=weights)
+    for learner in (Parabel(trees=1), Bonsai(trees=1, branches=8)):
+        assert 7 in learner.fit(train).score(test, 300).ids
+        assert 7 not in learner.fit(masked).score(test, 300).ids
+
+
+def test_seed_changes_trees_threads_do_not(corpora):
+    train, _ = corpora
+    states = [
+        Parabel(trees=2, max_leaf=20).fit(train, run=Run(seed, threads)).state()
+        for seed, threads in ((0, 1), (0, 3), (1, 1))
+    ]
+    blobs = [b"".join(array.tobytes() for array in state.values()) for state in states]
+    assert blobs[0] == blobs[1] != blobs[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "value"),
+    [("slot_target", -1, 10**6), ("features", 0, -1), ("features", 0, 10**6), ("column", 0, 60_000),
+     ("row_start", 1, -5), ("slot_start", -1, 3), ("level_start", 1, 0), ("slot_target", 0, 0)],
+)  # fmt: skip
+def test_a_tampered_tree_is_refused_before_any_kernel_runs(corpora, name, position, value):
+    train, _ = corpora
+    learner = Parabel(trees=1).fit(train)
+    state = {key: array.copy() for key, array in learner.state().items()}
+    state[f"tree0.{name}"][position] = value
+    with pytest.raises(ValueError, match=r"out of range|does not rise"):
+        Parabel(trees=1).restore(state)
+
+
+def test_missing_and_surplus_arrays_are_refused(corpora):
+    train, _ = corpora
+    state = Parabel(trees=1).fit(train).state()
+    no_weights = {k: v for k, v in state.items() if k != "tree0.weight"}
+    no_size = {k: v for k, v in state.items() if k != "size"}
+    surplus = {**state, "tree1.weight": state["tree0.weight"]}
+    for broken in (no_weights, no_size, surplus, {**state, "size": np.array([1, 2])}):
+        with pytest.raises(ValueError, match=r"keeps|expected|must hold"):
+            Parabel(trees=1).restore(broken)

@@ -37,7 +37,9 @@ def __getattr__(name: str) -> Any:
     """Names are imported when first used, so that `import longtail` stays fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'longtail' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    module = importlib.import_module(_HOMES[name])
+    # A module that shares its function's name is callable itself: replacing it would hide what is inside it.
+    value = module if callable(module) else getattr(module, name)
     globals()[name] = value
     return value
 

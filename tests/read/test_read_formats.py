@@ -145,3 +145,15 @@ def test_import_is_light():
     code = "import sys, longtail.read; print([m for m in ('numpy', 'scipy', 'numba', 'pyarrow') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "first", ["", "import longtail.read.open", "import longtail.read", "from longtail import read"]
+)
+def test_read_is_a_function_and_a_package_in_any_order(tmp_path, first):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINE)
+    code = f"{first}\nfrom longtail import read\nimport longtail.read.jsonl as j, longtail\n" + (
+        f"assert len(read({str(path)!r})) == len(longtail.read({str(path)!r})) == 1 and j.read_jsonl"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

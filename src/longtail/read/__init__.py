@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -260,3 +262,12 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):
         return False
+
+
+class _Callable(ModuleType):
+    """`longtail.read` names this module and the function in it; the module answers to both, whoever imports first."""
+
+    __call__ = staticmethod(read)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -30,6 +30,7 @@ class Learner(Part):
 
     if TYPE_CHECKING:
         n_labels_: int  # columns of the corpus it was fitted on
+        n_features_: int | None  # columns of its X; None for a learner that reads texts only
 
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
         raise NotImplementedError(type(self).__name__)

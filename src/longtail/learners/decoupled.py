@@ -67,7 +67,7 @@ class Decoupled(Learner):
             assert isinstance(member, Learner)
             member.fit(part.rows(np.flatnonzero(strength > 0)), valid=valid and valid.columns(columns), run=run)
             self.members_.append(member)
-        self.n_labels_ = corpus.n_labels
+        self.n_labels_, self.n_features_ = corpus.n_labels, _width(self.members_)
         return self
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -99,6 +99,15 @@ class Decoupled(Learner):
             if member.n_labels_ != len(columns):
                 raise ValueError(f"the {name} has {member.n_labels_} labels, not {len(columns)}")
             self.members_.append(member)
+        self.n_features_ = _width(self.members_)
+
+
+def _width(members: list[Learner]) -> int | None:
+    """Features of the two sides, which must agree; None where neither reads any."""
+    widths = {member.n_features_ for member in members} - {None}
+    if len(widths) > 1:
+        raise ValueError(f"the two sides differ in their features: {sorted(w for w in widths if w)}")
+    return widths.pop() if widths else None
 
 
 def _union(parts: list[Part], name: str) -> tuple[str, ...]:

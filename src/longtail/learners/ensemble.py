@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.learners.base import Learner
-from longtail.part import Arrays, option, prefixed, under
+from longtail.part import Arrays, Part, option, prefixed, under
 from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores
@@ -33,7 +33,8 @@ class Ensemble(Learner):
         super().__post_init__()
         if not isinstance(self.members, list) or not self.members:
             raise UsageError("ensemble.members must be a list of at least one learner")
-        self.members = [build(member, "learner", "wrapper") for member in self.members]
+        if not all(isinstance(member, Part) for member in self.members):  # a list of parts stays the very list given
+            self.members = [build(member, "learner", "wrapper") for member in self.members]
         if self.weights is not None and (len(self.weights) != len(self.members) or min(self.weights) < 0
                                          or sum(self.weights) <= 0):  # fmt: skip
             raise UsageError(f"ensemble.weights must be {len(self.members)} numbers from 0 up, not all 0")
@@ -57,7 +58,7 @@ class Ensemble(Learner):
             # members of one kind must differ, so each draws from a seed of its own
             own = Run(run.seed_of(f"member/{number}"), run.threads, run.progress, run.seconds)
             member.fit(corpus, valid=valid, run=own)
-        self.n_labels_ = corpus.n_labels
+        self.n_labels_, self.n_features_ = sizes(self.members)
         return self
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -86,6 +87,13 @@ class Ensemble(Learner):
             raise ValueError(f"{len(names)} members expected")
         for number, member in enumerate(self.members):
             member.restore(under(f"member{number}", arrays))
-        if len({member.n_labels_ for member in self.members}) != 1:
-            raise ValueError("members differ in their number of labels")
-        self.n_labels_ = self.members[0].n_labels_
+        self.n_labels_, self.n_features_ = sizes(self.members)
+
+
+def sizes(members: list[Any]) -> tuple[int, int | None]:
+    """Labels and features of members that share both; features are None where no member reads any."""
+    labels = {member.n_labels_ for member in members}
+    features = {member.n_features_ for member in members} - {None}
+    if len(labels) != 1 or len(features) > 1:
+        raise ValueError(f"members differ: {sorted(labels)} labels, {sorted(features)} features")
+    return labels.pop(), features.pop() if features else None

@@ -1,4 +1,4 @@
-"""What a re-ranker is: it learns from a shortlist and the truth, then gives the shortlist new values and a new order."""
+"""What a re-ranker is: it learns from a shortlist and the truth, then gives it new values and a new order."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ class LinearLearner(Learner):
     )
     max_passes: int = option(20, "passes over a node's documents at the most (Parabel, Bonsai)", low=1)
     prune: float = option(0.1, "weights no larger are dropped (Parabel, Bonsai)", low=0)
+
+    if TYPE_CHECKING:
+        n_features_: int
 
     beam_width = 1
     discount_of_ancestors = 1.0

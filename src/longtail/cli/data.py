@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longtail.cli.console import note
-from longtail.errors import UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
@@ -32,8 +31,6 @@ class DataOptions:
         """
         from longtail.read import read_with_report
 
-        if self.labels_field is not None and len(self.labels_field) > 1:
-            raise UsageError("--labels-field names one field")
         if self.split is not None or not Path(path).is_dir():
             split = self.split
         with run.stage("read"):
@@ -41,7 +38,7 @@ class DataOptions:
                 path,
                 labels=self.labels,
                 text_field=tuple(self.text_field or ("text",)),
-                labels_field=(self.labels_field or ["labels"])[0],
+                labels_field=tuple(self.labels_field or ("labels",)),
                 separator=self.separator,
                 split=split,
                 skip_bad=self.skip_bad,

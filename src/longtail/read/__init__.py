@@ -38,7 +38,7 @@ def read(
     *,
     labels: str | Path | None = None,
     text_field: str | Sequence[str] = ("text",),
-    labels_field: str = "labels",
+    labels_field: str | Sequence[str] = ("labels",),
     separator: str | None = None,
     split: str | None = None,
     skip_bad: bool = False,
@@ -51,7 +51,7 @@ def read(
                   way), a folder, "-" for standard input, or a Dataset or DatasetDict
     labels        labels file with label texts; for numbered columns its lines name the columns
     text_field    field with the text; several are joined by a space
-    labels_field  field with the list of labels
+    labels_field  field with the list of labels; those of several are put together
     separator     cuts labels given as one text; "|" in CSV files unless given
     split         which part of a folder or DatasetDict; "train" unless given
     skip_bad      leave out bad lines instead of stopping at the first
@@ -75,7 +75,7 @@ def read_with_report(
     *,
     labels: str | Path | None = None,
     text_field: str | Sequence[str] = ("text",),
-    labels_field: str = "labels",
+    labels_field: str | Sequence[str] = ("labels",),
     separator: str | None = None,
     split: str | None = None,
     skip_bad: bool = False,
@@ -87,14 +87,12 @@ def read_with_report(
     from longtail.read.builder import Options, ReadReport
     from longtail.run import Run
 
-    text_fields = (text_field,) if isinstance(text_field, str) else tuple(text_field)
-    if not text_fields or not all(isinstance(name, str) for name in text_fields):
-        raise UsageError("text_field needs the name of at least one field")
+    text_fields, labels_fields = _names("text_field", text_field), _names("labels_field", labels_field)
     if separator == "":
         raise UsageError("the separator of labels must not be empty")
     options = Options(
-        text_fields=tuple(dict.fromkeys(text_fields)),
-        labels_field=labels_field,
+        text_fields=text_fields,
+        labels_fields=labels_fields,
         separator=separator,
         skip_bad=skip_bad,
         need_labels=need_labels,
@@ -113,11 +111,20 @@ def read_with_report(
     return _read_path(str(source), options, report), report
 
 
+def _names(what: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    from longtail.errors import UsageError
+
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise UsageError(f"{what} needs the name of at least one field")
+    return tuple(dict.fromkeys(names))
+
+
 def read_texts(
     source: str | Path | Iterable[str],
     *,
     text_field: str | Sequence[str] = ("text",),
-    labels_field: str = "labels",
+    labels_field: str | Sequence[str] = ("labels",),
     separator: str | None = None,
     split: str | None = None,
     skip_bad: bool = False,
@@ -186,7 +193,7 @@ def _read_stream(stream: Stream, options: Options, report: ReadReport) -> Corpus
         from longtail.read.jsonl import read_jsonl
         from longtail.read.xmc_folder import is_xmc_json, read_xmc_json
 
-        if is_xmc_json(stream) and options.labels_field == "labels":
+        if is_xmc_json(stream) and options.labels_fields == ("labels",):
             report.format = "xmc"
             return read_xmc_json(stream, options, report)
         return read_jsonl(stream, options, report, _table(options))
@@ -235,7 +242,7 @@ def format_of(stream: Stream, options: Options) -> str:
         return "xmc"
     if first.lstrip().startswith(b"{"):
         return "jsonl"
-    wanted = {*options.text_fields, *([options.labels_field] if options.need_labels else [])}
+    wanted = set(options.required)
     cells = {
         cell.strip('" \r') for cell in first.decode(errors="replace").replace("\t", ",").replace(";", ",").split(",")
     }

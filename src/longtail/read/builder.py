@@ -36,7 +36,7 @@ class Options:
     """How a file is to be read; see `longtail.read.read` for the meaning of each."""
 
     text_fields: tuple[str, ...] = ("text",)
-    labels_field: str = "labels"
+    labels_fields: tuple[str, ...] = ("labels",)
     separator: str | None = None
     skip_bad: bool = False
     need_labels: bool = True
@@ -47,7 +47,12 @@ class Options:
     @property
     def fields(self) -> tuple[str, ...]:
         """All fields that are looked at, for formats that read column by column."""
-        return tuple(dict.fromkeys((*self.text_fields, self.labels_field, *ID_FIELDS)))
+        return tuple(dict.fromkeys((*self.text_fields, *self.labels_fields, *ID_FIELDS)))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Fields that must be there."""
+        return (*self.text_fields, *(self.labels_fields if self.need_labels else ()))
 
 
 @dataclass
@@ -173,12 +178,22 @@ class Builder:
         report.duplicate_labels += given - len(columns)
 
     def _targets(self, record: Mapping[str, Any]) -> tuple[dict[str, float], int]:
-        name = self.options.labels_field
-        if name not in record:
-            if self.options.need_labels:
-                raise RecordError(missing_field(name, record))
-            return {}, 0
-        return targets_of(record[name], name, self.options.separator)
+        """Labels of all label fields together; the largest weight counts."""
+        joined: dict[str, float] = {}
+        total = 0
+        for name in self.options.labels_fields:
+            if name not in record:
+                if self.options.need_labels:
+                    raise RecordError(missing_field(name, record))
+                continue
+            targets, given = targets_of(record[name], name, self.options.separator)
+            total += given
+            if not joined:
+                joined = targets
+            else:
+                for label, weight in targets.items():
+                    joined[label] = max(joined.get(label, 0.0), weight)
+        return joined, total
 
     def finish(self, table: LabelTable | None = None, *, fixed: LabelTable | None = None, texts: bool = True) -> Corpus:
         """The corpus; `table` gives label texts, `fixed` the columns themselves."""

@@ -15,7 +15,7 @@ BATCH = 1024
 
 def require_columns(there: Sequence[str], options: Options, path: str) -> list[str]:
     """The columns to read; those that must be there are."""
-    for name in (*options.text_fields, *([options.labels_field] if options.need_labels else [])):
+    for name in options.required:
         if name not in there:
             raise InputError(path, missing_field(name, there))
         if list(there).count(name) > 1:
@@ -28,26 +28,27 @@ def read_batches(
     options: Options,
     report: ReadReport,
     table: LabelTable | None = None,
-    class_names: Sequence[str] | None = None,
+    class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> Corpus:
     """Documents from column batches, each a mapping from column to its values; the line in messages is the row from 1.
 
-    class_names turns whole numbers in the labels column into names (a ClassLabel column of a Hugging Face dataset).
+    class_names turns whole numbers in a labels column into names (a ClassLabel column of a Hugging Face dataset).
     """
     builder = Builder(report, options)
-    labels_field = options.labels_field
+    names_of = class_names or {}
     row = 0
     for batch in batches:
         names = list(batch)
         for values in zip(*batch.values(), strict=True):
             row += 1
             record = dict(zip(names, values, strict=True))
-            if labels_field in record:
-                try:
-                    record[labels_field] = _plain(record[labels_field], class_names)
-                except IndexError:
-                    builder.bad(f"a label number outside the {len(class_names or ())} class names", row)
-                    continue
+            try:
+                for field in options.labels_fields:
+                    if field in record:
+                        record[field] = _plain(record[field], names_of.get(field))
+            except IndexError:
+                builder.bad(f"a label number outside the {len(names_of[field])} class names", row)
+                continue
             builder.add(record, row)
     return builder.finish(table)
 

@@ -25,20 +25,20 @@ def read_csv(stream: Stream, options: Options, report: ReadReport, table: LabelT
 
     separator = options.separator or DEFAULT_SEPARATOR
     options = replace(options, separator=separator)
-    wanted = [*options.text_fields, *([options.labels_field] if options.need_labels else [])]
+    wanted = list(options.required)
     rows = Rows(stream, wanted)
     for name in wanted:
         if name not in rows.header:
             raise InputError(stream.name, missing_field(name, rows.header), 1)
     builder = Builder(report, options)
     places = {name: rows.header.index(name) for name in options.fields if name in rows.header}
-    labels_at = places.get(options.labels_field)
+    label_places = [places[name] for name in options.labels_fields if name in places]
     separated = 0
     suspects = dict.fromkeys(_USUAL_SEPARATORS, 0)
     for line, row in rows.records(builder):
         builder.add({name: row[place] for name, place in places.items()}, line)
-        if labels_at is not None:
-            cell = row[labels_at]
+        for place in label_places:
+            cell = row[place]
             separated += separator in cell or cell.startswith(("[", "{"))
             for sign in suspects:
                 suspects[sign] += sign in cell

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def read_dataset(dataset: Any, options: Options, report: ReadReport, table: Labe
         there = list(next(iter(dataset), {}))
     columns = require_columns(there, options, report.source)
     features = getattr(dataset, "features", None) or {}
-    names = _names_of_feature(features.get(options.labels_field))
+    names = _class_names(features, options, _names_of_feature)
     chosen = dataset.select_columns(columns)
     if hasattr(chosen, "with_format"):
         chosen = chosen.with_format(None)
@@ -53,6 +53,14 @@ def read_dataset(dataset: Any, options: Options, report: ReadReport, table: Labe
                 yield {name: batch[name] for name in columns}
 
     return read_batches(batches(), options, report, table, names)
+
+
+def _class_names(
+    features: Mapping[str, Any], options: Options, names_of: Callable[[Any], Sequence[str] | None]
+) -> dict[str, Sequence[str]]:
+    """Class names of the label fields that are numbers with names."""
+    found = {name: names_of(features.get(name)) for name in options.labels_fields}
+    return {name: names for name, names in found.items() if names is not None}
 
 
 def read_saved(folder: Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
@@ -76,16 +84,16 @@ def read_saved(folder: Path, options: Options, report: ReadReport, table: LabelT
         if not isinstance(name, str):
             raise InputError(folder / "state.json", "a data file has no name")
         paths.append(folder / _inside(folder, name))
-    names = None
+    names: dict[str, Sequence[str]] = {}
     if (folder / "dataset_info.json").is_file():
         features = _json(folder / "dataset_info.json").get("features")
-        names = _names_of_json(features.get(options.labels_field) if isinstance(features, dict) else None)
+        names = _class_names(features if isinstance(features, dict) else {}, options, _names_of_json)
     return _read_arrow(paths, options, report, table, names)
 
 
 def read_arrow_file(path: Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
     """One Arrow file, stream or random-access form."""
-    return _read_arrow([path], options, report, table, None)
+    return _read_arrow([path], options, report, table, {})
 
 
 def _read_arrow(
@@ -93,7 +101,7 @@ def _read_arrow(
     options: Options,
     report: ReadReport,
     table: LabelTable | None,
-    names: Sequence[str] | None,
+    names: Mapping[str, Sequence[str]],
 ) -> Corpus:
     def batches() -> Iterator[dict[str, Any]]:
         import pyarrow

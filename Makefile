@@ -13,7 +13,7 @@ WORKERS ?= 2
 
 # Everything: extras and development tools.
 .venv/everything: .venv/core
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
 	@touch $@
 
 setup: .venv/everything

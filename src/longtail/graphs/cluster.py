@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs
+from longtail.arrays import Bools, Floats, Ints, Longs, add_products
 from longtail.run import Run
 
 Rows = tuple[Longs, Ints, Floats]  # indptr, indices, values
@@ -207,10 +207,7 @@ def nearest_centre(
     z = np.zeros(width, dtype=np.float32)
     for i in range(low, high):
         z[:] = 0
-        for p in range(indptr[i], indptr[i + 1]):
-            v, row = values[p], centre[indices[p]]
-            for j in range(width):
-                z[j] += v * row[j]
+        add_products(indices, values, indptr[i], indptr[i + 1], centre, z)
         best = 0
         for j in range(1, width):
             if z[j] > z[best]:

@@ -21,6 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from longtail.arrays import Floats, Ints, Longs, add_products
+
 SQUARED_HINGE = 0
 LOGISTIC = 1
 
@@ -40,58 +42,38 @@ def next_random(state: NDArray[np.uint64]) -> np.uint64:
 
 
 @njit(nogil=True, cache=True)
-def shuffle(items: NDArray[np.int32], size: int, state: NDArray[np.uint64]) -> None:
+def shuffle(items: Ints, size: int, state: NDArray[np.uint64]) -> None:
     for i in range(size - 1, 0, -1):
         j = np.int64(next_random(state) % np.uint64(i + 1))
         items[i], items[j] = items[j], items[i]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def margins(
-    indices: NDArray[np.int32],
-    values: NDArray[np.float32],
-    start: int,
-    stop: int,
-    weights: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
-    """out[j] = w_j . x for all children; four features a round, so that out is loaded and stored a quarter as often."""
-    width = weights.shape[1]
+def margins(indices: Ints, values: Floats, start: int, stop: int, weights: Floats, out: Floats) -> None:
+    """out[j] = w_j . x for all children, the bias included."""
     bias = weights[weights.shape[0] - 1]
-    if width == 2:
+    if weights.shape[1] == 2:
         a, b = bias[0], bias[1]
         for p in range(start, stop):
             a += values[p] * weights[indices[p], 0]
             b += values[p] * weights[indices[p], 1]
         out[0], out[1] = a, b
         return
-    for j in range(width):
+    for j in range(len(out)):
         out[j] = bias[j]
-    p = start
-    while p + 4 <= stop:
-        v0, v1, v2, v3 = values[p], values[p + 1], values[p + 2], values[p + 3]
-        r0, r1 = weights[indices[p]], weights[indices[p + 1]]
-        r2, r3 = weights[indices[p + 2]], weights[indices[p + 3]]
-        for j in range(width):
-            out[j] += v0 * r0[j] + v1 * r1[j] + v2 * r2[j] + v3 * r3[j]
-        p += 4
-    while p < stop:
-        v, row = values[p], weights[indices[p]]
-        for j in range(width):
-            out[j] += v * row[j]
-        p += 1
+    add_products(indices, values, start, stop, weights, out)
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def add_to_weights(
-    indices: NDArray[np.int32],
-    values: NDArray[np.float32],
+    indices: Ints,
+    values: Floats,
     start: int,
     stop: int,
-    step: NDArray[np.float32],
-    changed: NDArray[np.int32],
+    step: Floats,
+    changed: Ints,
     n_changed: int,
-    weights: NDArray[np.float32],
+    weights: Floats,
 ) -> None:
     """w_j += step_j x; only the changed children are touched when they are few."""
     width = weights.shape[1]
@@ -160,20 +142,20 @@ def logistic_step(z: np.float32, beta: np.float32, y: np.float32, cost: np.float
 
 @njit(nogil=True, cache=True, fastmath=True)
 def solve(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    values: NDArray[np.float32],
+    indptr: Longs,
+    indices: Ints,
+    values: Floats,
     n_features: int,
-    positive_start: NDArray[np.int64],
-    positive_child: NDArray[np.int32],
-    positive_cost: NDArray[np.float32],
+    positive_start: Longs,
+    positive_child: Ints,
+    positive_cost: Floats,
     n_children: int,
     loss: int,
     cost: float,
     eps: float,
     max_passes: int,
     seed: int,
-) -> NDArray[np.float32]:
+) -> Floats:
     """Weights (n_features + 1, children rounded up to whole vectors), the bias in the last row.
 
     indptr, indices, values        the documents' features, indices below n_features

@@ -1,0 +1,126 @@
+"""What benchmark scripts share: where the data lies, what machine this is, how results are written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import UsageError
+from longtail.run import available_cores
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent
+RESULTS = HERE / "results"
+WORK = HERE / ".work"
+PACKAGES = ("longtail", "numpy", "scipy", "numba")
+
+
+def data_folder(given: str | Path | None = None) -> Path:
+    """The folder that holds the corpora: as given, else LONGTAIL_DATA, else ../shared/data beside the repository."""
+    if given is None:
+        given = os.environ.get("LONGTAIL_DATA") or REPOSITORY.parent / "shared" / "data"
+    folder = Path(given)
+    if not folder.is_dir():
+        raise UsageError(f"no corpora in {folder}; give their folder by --data or LONGTAIL_DATA")
+    return folder
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on; no name of the machine or its owner."""
+    return {
+        "cores": available_cores(),
+        "cpu": cpu_model(),
+        "memory_gb": memory_gb(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or "unknown"
+
+
+def memory_gb() -> float | None:
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+
+
+def load_average() -> float | None:
+    """Processes that wanted a core over the last minute; above 0 before a run, the machine had other work."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    found = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def commit() -> str:
+    """The commit the sources are at, with + when they were changed since."""
+    try:
+        described = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
+        return subprocess.run(described, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def digest(*parts: str | bytes) -> str:
+    """A short hash of texts and bytes, each delimited by its length."""
+    state = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        state.update(f"{len(content)}:".encode())
+        state.update(content)
+    return state.hexdigest()[:16]
+
+
+def digest_of_files(paths: Sequence[Path]) -> str:
+    """A short hash of the names and contents of files; folders stand for the Python files below them."""
+    files = [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
+    return digest(*(part for file in files for part in (file.name, file.read_bytes())))
+
+
+def read_json(path: Path) -> Any:
+    """The content of a results file, or None when there is none yet."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UsageError(f"{path} is not a results file: {error}; remove it to start over") from None
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Replaces the file in one step, so that a run stopped half-way leaves the results it had."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with new.open("w", encoding="utf-8", newline="\n") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

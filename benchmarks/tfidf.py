@@ -61,7 +61,7 @@ def compare(train: list[str], test: list[str], n: int, threads: int, repeats: in
         f"{who} {what}": [] for who in ("longtail", "scikit-learn") for what in ("fit_transform", "transform")
     }
     for _ in range(repeats):
-        ours = Tfidf(ngrams=n)
+        ours = Tfidf(ngrams=n, min_df=2)
         theirs = TfidfVectorizer(sublinear_tf=True, min_df=2, max_df=0.5, ngram_range=(1, n), dtype=np.float32)
         X, spent = timed(lambda ours=ours: ours.fit_transform(train, run=run))
         seconds["longtail fit_transform"].append(spent)

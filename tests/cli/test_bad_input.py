@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import Command, documents, write_jsonl
+from cli_helpers import Command, documents, write_jsonl
 
 GOOD = {"text": "apple juice", "labels": ["fruit"]}
 

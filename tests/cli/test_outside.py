@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import outside, write_jsonl
+from cli_helpers import outside, write_jsonl
 
 HEAVY = ("numpy", "scipy", "numba", "sklearn", "matplotlib", "pyarrow", "pandas", "torch")
 

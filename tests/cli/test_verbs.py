@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import TOPICS, Command, documents, write_jsonl
+from cli_helpers import TOPICS, Command, documents, write_jsonl
 
 
 def test_train(command: Command, data: Path, tmp_path: Path) -> None:

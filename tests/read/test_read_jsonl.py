@@ -255,7 +255,8 @@ def test_parity_with_a_slow_reader(tmp_path_factory, records):
 def test_labels_of_several_fields_are_put_together(tmp_path):
     path = tmp_path / "two.jsonl"
     path.write_text(
-        '{"text": "a", "topics": ["x", "y"], "places": {"y": 0.5, "z": 0.25}}\n{"text": "b", "topics": [], "places": ["z"]}\n'
+        '{"text": "a", "topics": ["x", "y"], "places": {"y": 0.5, "z": 0.25}}\n'
+        '{"text": "b", "topics": [], "places": ["z"]}\n'
     )
     corpus, report = read_with_report(path, labels_field=("topics", "places"))
     assert list(corpus.labels.names) == ["x", "y", "z"]

@@ -34,9 +34,9 @@ def demo(
 ) -> None:
     """Train and measure on the embedded corpus: which functions does the documentation of a function point to?"""
     if output is not None:
-        from longtail.files import check_output
+        from longtail.persist import check_model_output
 
-        check_output(output, overwrite=overwrite, directory=True)
+        check_model_output(output, overwrite=overwrite)
     start = time.perf_counter()
     from longtail.read.demo import demo as corpora
     from longtail.tagger import Tagger

@@ -16,7 +16,6 @@ from longtail.cli.console import (
     stdout_console,
 )
 from longtail.cli.data import DataOptions
-from longtail.errors import UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
@@ -74,15 +73,9 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a tagger on texts with labels."""
-    from longtail.files import check_output
+    from longtail.persist import check_model_output
 
-    check_output(output, overwrite=overwrite, directory=True)
-    if output.is_dir() and any(output.iterdir()):
-        from longtail.persist import _not_a_model as why_not_replaced
-
-        reason = why_not_replaced(output)
-        if reason:
-            raise UsageError(f"{output} is not replaced: {reason}; choose another name")
+    check_model_output(output, overwrite=overwrite)
     from longtail.recipe import Recipe
 
     plan = Recipe.find(recipe) if recipe is not None else Recipe()

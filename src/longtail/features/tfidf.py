@@ -45,7 +45,7 @@ class Tfidf(Part):
     chunk_characters: ClassVar[int] = CHUNK_CHARACTERS
 
     ngrams: int = option(1, "longest word n-gram, in words", low=1, high=8)
-    min_df: int = option(2, "leave out terms in fewer documents than this; once-only terms cannot generalise", low=1)
+    min_df: int = option(1, "leave out terms in fewer documents (measured: once-only words help rare labels)", low=1)
     max_df: float = option(0.5, "leave out terms in more than this share of the documents", low=0.0, high=1.0)
     max_features: int | None = option(None, "keep only this many terms, the most frequent in the corpus", low=1)
     hash_bits: int | None = option(None, "hash terms into 2 ** hash_bits columns, keep no vocabulary", low=1, high=28)

@@ -62,6 +62,10 @@ class Corpus:
         for part, size in sizes.items():
             if size is not None and size != n:
                 raise ValueError(f"{size} rows of {part} for {n} documents")
+        if self.reciprocal is not None and self.reciprocal.shape[1] != L:
+            raise ValueError(f"{self.reciprocal.shape[1]} columns of reciprocal pairs for {L} labels")
+        if self.label_X is not None and self.label_X.shape[0] != L:
+            raise ValueError(f"{self.label_X.shape[0]} rows of label_X for {L} labels")
         if self.pair_weight is not None and len(self.pair_weight) != Y.nnz:
             raise ValueError(f"{len(self.pair_weight)} pair weights for {Y.nnz} stored pairs")
 

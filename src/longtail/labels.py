@@ -67,7 +67,10 @@ class LabelIndex:
     @cached_property
     def ids(self) -> dict[str, int]:
         """Column of each name."""
-        return {name: column for column, name in enumerate(self.names)}
+        columns = {name: column for column, name in enumerate(self.names)}
+        if len(columns) != len(self.names):
+            raise ValueError(f"{len(self.names) - len(columns)} label names stand twice")
+        return columns
 
     @property
     def frequency(self) -> NDArray[np.int64]:
@@ -106,7 +109,8 @@ class LabelIndex:
         if not 0 < tau < 1:
             raise UsageError(f"tau must lie between 0 and 1, not {tau}")
         mask = np.zeros(len(self), dtype=bool)
-        mask[self.by_frequency()[: int(tau * len(self))]] = True
+        # 0.29 * 100 is a hair below 29 in binary; the floor is meant of the number as written
+        mask[self.by_frequency()[: int(tau * len(self) + 1e-9)]] = True
         return mask
 
     def head_by_count(self, N_t: int) -> NDArray[np.bool_]:

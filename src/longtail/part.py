@@ -97,6 +97,10 @@ def under(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+
+
 def _checked(part: Part, f: Field[Any], hint: Any, value: Any) -> Any:
     """The value as its declared type (an int is welcome where a float is meant), or a UsageError naming the field."""
     from longtail.registry import name_of
@@ -108,9 +112,15 @@ def _checked(part: Part, f: Field[Any], hint: Any, value: Any) -> Any:
     plain = [t for t in accepted if t in (int, float, str, bool)]
     if value is None and type(None) in accepted:
         return None
+    if list[float] in accepted:
+        if not isinstance(value, list) or not all(_is_number(inner) for inner in value):
+            raise refuse("a list of numbers")
+        return value
     if plain and len(plain) == len([t for t in accepted if t is not type(None)]):
         if isinstance(value, np.generic):
             value = value.item()
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise refuse("a number of at most 63 bits")
         if float in plain and isinstance(value, int) and not isinstance(value, bool) and int not in plain:
             value = float(value)
         if type(value) not in plain:

@@ -92,6 +92,8 @@ class Recipe:
         except tomllib.TOMLDecodeError as error:
             message, line = _place(str(error))
             raise InputError(path, f"is not valid TOML: {message}", line) from None
+        except ValueError:
+            raise InputError(path, "has a number with too many digits") from None
         except RecursionError:
             raise InputError(path, "is nested too deeply") from None
         try:
@@ -179,7 +181,7 @@ def parse_value(text: str) -> Any:
     """A value as TOML writes it; a bare word is a string."""
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or a number or a nesting beyond what Python reads
         return text
     value = parsed["value"]
     if len(parsed) > 1 or isinstance(value, datetime.date | datetime.time):

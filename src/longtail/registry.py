@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -44,7 +45,7 @@ def register(name: str, kind: str, target: str, space: str, paper: str, summary:
     """Adds a part; a name or class already taken, or a name that is not kebab-case, is refused."""
     if name in _ENTRIES or target in _NAMES:
         raise ValueError(f"'{name}' ({target}) is registered already")
-    if name != name.lower() or "_" in name or " " in name:
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"'{name}' is not kebab-case")
     if kind not in KINDS:
         raise ValueError(f"unknown kind '{kind}'")
@@ -96,7 +97,7 @@ def build(config: str | Mapping[str, Any] | Part, *kinds: str) -> Part:
         return config
     if isinstance(config, str):
         config = {"part": config}
-    options = dict(config)
+    options = dict(config) if isinstance(config, Mapping) else {}
     name = options.pop("part", None)
     if not isinstance(name, str):
         raise UsageError(f'a part needs its name, as in part = "parabel"; got {config!r}')

@@ -39,10 +39,11 @@ class Scores:
         return Scores(self.ids[rows], self.values[rows])
 
     def sorted(self) -> Scores:
-        """Rows put in the order (-value, id), padding last: for code that rewrote the values."""
+        """Rows put in the order (-value, id), padding last and of value 0: for code that rewrote the values."""
         padded = self.ids < 0
-        order = np.lexsort((self.ids, np.where(padded, np.inf, -self.values)), axis=-1)
-        return Scores(np.take_along_axis(self.ids, order, 1), np.take_along_axis(self.values, order, 1))
+        values = np.where(padded, np.float32(0), self.values)
+        order = np.lexsort((self.ids, -values, padded), axis=-1)
+        return Scores(np.take_along_axis(self.ids, order, 1), np.take_along_axis(values, order, 1))
 
     def to_csr(self, n_labels: int) -> sp.csr_matrix:
         """The stored scores as a sparse matrix (n, n_labels)."""
@@ -57,6 +58,8 @@ class Scores:
     @classmethod
     def from_csr(cls, matrix: sp.csr_matrix, k: int) -> Scores:
         """The k largest stored entries of each row; entries of value 0 are not ranked."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
         matrix = sp.csr_matrix(matrix)
         return cls(*top_k(matrix.indptr, matrix.indices.astype(np.int32), matrix.data.astype(np.float32), k))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,12 +31,19 @@ def thread_map(
     costs = [1.0 if cost is None else float(cost(task)) for task in tasks]
     order = sorted(range(len(tasks)), key=lambda t: (-costs[t], t))
     results: list[Result | None] = [None] * len(tasks)
+    failures: list[BaseException] = []
     bar_context = run.bar(title, sum(costs)) if run is not None and title is not None else nullcontext()
 
     with bar_context as bar:
 
         def one(t: int) -> None:
-            results[t] = function(tasks[t])
+            if failures:
+                return
+            try:
+                results[t] = function(tasks[t])
+            except BaseException as error:
+                failures.append(error)
+                return
             if bar is not None:
                 bar.advance(costs[t])
 
@@ -47,9 +54,10 @@ def thread_map(
             with ThreadPoolExecutor(max_workers=min(workers, len(tasks))) as pool:
                 futures = [pool.submit(one, t) for t in order]
                 try:
-                    for future in futures:
-                        future.result()
-                except BaseException:
+                    wait(futures)
+                except BaseException:  # an interrupt reaches this thread only
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
+        if failures:
+            raise failures[0]
     return results  # type: ignore[return-value]

@@ -107,12 +107,13 @@ def peers_conditions(results: Results) -> str:
     machine, run, data = results["machine"], results["run"], results["data"]
     loads = [each["load_before"] for row in results["rows"] for each in row["runs"] if each["load_before"] is not None]
     versions = dict(sorted({name: v for row in results["rows"] for name, v in row["versions"].items()}.items()))
-    repeats = sorted({len(row["runs"]) for row in results["rows"]})
+    repeats = "-".join(map(str, sorted({len(row["runs"]) for row in results["rows"]})))
+    counted = "one training run" if repeats == "1" else f"best of {repeats} training runs"
     text = (
         f"{data['train_documents']:,} documents to train on, {data['test_documents']:,} to test on, "
         f"{data['labels']:,} labels, {data['features']:,} features. "
         f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}, "
-        f"{run['threads']} threads each; best of {'-'.join(map(str, repeats))} training runs; "
+        f"{run['threads']} threads each; {counted}; "
         f"{run['started'][:10]}, commit {results['commit']}. "
         + ", ".join(f"{name} {v}" for name, v in versions.items() if name in _NAMED)
         + f". Made by `{results['command']}`."

@@ -44,6 +44,7 @@ def run(worker):
       predict(model, k) -> raw             timed, `passes` times
       arrays(raw, k) -> ids, values        (n, k), padded with -1
       versions() -> dict, stages() -> dict, model_bytes() -> int
+      settings() -> dict                   every option as it ran, where the system can say
     """
     task = Task(sys.argv[1])
     started = time.perf_counter()
@@ -64,6 +65,7 @@ def run(worker):
     report["predict_cpu_s"] = [processor for _, processor in passes]
     report["peak_mb"] = peak_mb()
     report["versions"] = system.versions()
+    report["settings"] = system.settings() if hasattr(system, "settings") else {}
     ids, values = system.arrays(raw, task.k)
     np.savez(task.output / "top.npz", ids=ids, values=values)
     if task.stored:

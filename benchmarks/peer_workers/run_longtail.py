@@ -58,6 +58,10 @@ class Longtail:
         scores = scores.top(k)
         return scores.ids, scores.values
 
+    def settings(self):
+        """Defaults included: they may change, and with them what the times mean."""
+        return config_of(self.learner())
+
     def versions(self):
         return {name: version(name) for name in ("longtail", "numba", "numpy", "scipy")}
 

@@ -239,6 +239,12 @@ def test_a_busy_machine_is_said() -> None:
     assert "not fit to quote" in render.peers_conditions(results(row("napkinxc plt", one_run(load_before=5.0))))
 
 
+def test_the_solver_s_tolerance_is_said() -> None:
+    """Peers stop at other tolerances: a reader must see ours beside the times."""
+    content = results(row("longtail parabel 1 tree", one_run(settings={"eps": 0.5, "max_passes": 20})))
+    assert "longtail's solver: eps 0.5, at most 20 passes." in render.peers_conditions(content)
+
+
 # rendering
 def test_page_and_blocks_are_written_once_and_then_up_to_date(tmp_path: Path) -> None:
     common.write_json(tmp_path / "peers-small.json", both_sides(1.0, 2.0))
@@ -324,6 +330,8 @@ def test_longtail_s_worker_measures_a_small_corpus(tmp_path: Path) -> None:
     assert report["model_mb"] > 0
     assert report["peak_mb"] >= report["peak_train_mb"] >= report["loaded_mb"] > 10
     assert set(report["stages"]) >= {"cluster", "train"}
+    assert report["settings"]["trees"] == 1
+    assert {"eps", "max_passes"} <= set(report["settings"])
     np.savez(tmp_path / "labels.npz", counts=np.bincount(labels, minlength=L), documents=n)
     found = peers.figures(tmp_path / "out", peers.test_corpus(tmp_path, "small"))
     assert found["metrics"]["P@1"] > 95

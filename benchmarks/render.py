@@ -153,8 +153,8 @@ feature left out) and runs in a process of its own, one after the other; with se
   napkinXC: PLT with its defaults, which search the tree exactly; the others keep a beam of 10.
 - Not the same settings: each system runs with its own defaults otherwise. omikuji's solver stops at eps 0.1 or after 20
   passes, PECOS's at 0.1 or after 100; longtail's are given below each table. Where longtail's eps is larger, part of a
-  difference in training time is that choice. longtail's Bonsai has one level of clusters up to 50,000 labels, omikuji's up to three levels of nodes. PECOS's tree
-  is 16-way, so the one tree it predicts with is shallower than Parabel's."""
+  difference in training time is that choice. longtail's Bonsai has one level of clusters up to 50,000 labels, omikuji's
+  up to three levels of nodes. PECOS's tree is 16-way, so it is shallower than Parabel's."""
 
 
 def peers_section(results: Results) -> str:

@@ -64,6 +64,10 @@ register("parabel", "learner", f"{_LINEAR}.label_tree:Parabel", "features", "Par
          "Balanced binary label trees")
 register("bonsai", "learner", f"{_LINEAR}.label_tree:Bonsai", "features", "Bonsai, Khandagale et al. 2020",
          "Shallow, wide, unbalanced label trees")
+register("fastxml", "learner", f"{_LINEAR}.fastxml:FastXML", "features", "FastXML, Prabhu & Varma 2014",
+         "Trees over documents, grown to rank labels well")
+register("pfastrexml", "learner", f"{_LINEAR}.fastxml:PfastreXML", "features", "PfastreXML, Jain et al. 2016",
+         "FastXML weighted for rare labels, with a tail term")
 register("decoupled", "wrapper", "longtail.learners.decoupled:Decoupled", "as its members", _TAUG,
          "One learner for head labels, one for tail labels")
 register("ensemble", "wrapper", "longtail.learners.ensemble:Ensemble", "as its members", "-",

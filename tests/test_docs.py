@@ -1,0 +1,85 @@
+"""The documentation follows the code: option tables, commands and links."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer.main
+
+from longtail.cli import app
+from longtail.registry import Entry, entries
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+COMMANDS: Any = typer.main.get_command(app)
+
+
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("option_tables", DOCS / "_build" / "options.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "methods").glob("*.md")), ids=lambda page: page.stem)
+def test_option_tables_are_up_to_date(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert tables().rewritten(text) == text, "run: python docs/_build/options.py"
+
+
+@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry.name) for entry in entries()])
+def test_every_part_has_its_options_on_a_page(entry: Entry) -> None:
+    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "methods").glob("*.md")]
+    assert sum(f"<!-- options:{entry.name} -->" in page for page in pages) == 1
+
+
+def test_a_table_is_made_from_the_fields() -> None:
+    made = tables().rewritten("before\n<!-- options:bonsai --> old <!-- /options -->\nafter")
+    assert made.startswith(
+        "before\n<!-- options:bonsai -->\n\n| option | default | values | meaning |\n|---|---|---|---|\n"
+    )
+    assert "| `trees` | `3` | 1 to 1,000 | trees, which differ by their random seed (Parabel, Bonsai) |" in made
+    assert "| `depth` | none | 1 to 20, or none |" in made
+    assert "old" not in made
+    assert made.endswith("<!-- /options -->\nafter")
+
+
+def commands() -> list[tuple[str, str]]:
+    """(page, command) of every longtail call in a block of code."""
+    found = []
+    for page in PAGES:
+        inside = False
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.lstrip().startswith("```"):
+                inside = not inside
+            call = re.match(r"(?:\$ )?(?:echo [^|]*\| )?(longtail .*)", line)
+            if inside and call:
+                found.append((page.name, call[1]))
+    return found
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_commands_in_the_pages_exist(page: str, command: str) -> None:
+    """Verbs and options as the command line has them: a page must not promise what is not there."""
+    words = shlex.split(command.partition("  #")[0].replace("...", "rest"))
+    verb = COMMANDS.commands[words[1]]
+    known = {name for parameter in verb.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words[2:]:
+        if re.match(r"--?[A-Za-z]", word):
+            assert word in known, f"{page}: longtail {words[1]} has no {word}"
+
+
+def test_there_are_commands_to_check() -> None:
+    assert {command.split()[1] for _, command in commands()} == set(COMMANDS.commands)
+
+
+def test_pages_name_no_place_of_one_machine() -> None:
+    for page in PAGES:
+        assert not re.search(r"(?<![\w.])/(home|root|work|tmp|Users)/", page.read_text(encoding="utf-8")), page.name

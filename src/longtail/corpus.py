@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.labels import LabelIndex
+
+if TYPE_CHECKING:
+    from longtail.augment.noise import FeatureNoise
 
 
 @dataclass(kw_only=True, eq=False)
@@ -25,6 +29,7 @@ class Corpus:
                  neither a positive nor a negative example
     label_X      csr float32 (L, D), features of the labels themselves, for corpora without text
     reciprocal   csr bool (n, L), pairs in which the document is the label itself: never rewarded, never punished
+    noise        noisy copies the documents have in training, drawn on the fly, or None
     name         where it came from, for messages
     """
 
@@ -36,6 +41,7 @@ class Corpus:
     pair_weight: NDArray[np.float32] | None = None
     label_X: sp.csr_matrix | None = None
     reciprocal: sp.csr_matrix | None = None
+    noise: FeatureNoise | None = None
     name: str = "corpus"
 
     def __post_init__(self) -> None:
@@ -58,6 +64,7 @@ class Corpus:
             "X": None if self.X is None else self.X.shape[0],
             "ids": None if self.ids is None else len(self.ids),
             "reciprocal": None if self.reciprocal is None else self.reciprocal.shape[0],
+            "noise": None if self.noise is None else len(self.noise.draw),
         }
         for part, size in sizes.items():
             if size is not None and size != n:
@@ -103,6 +110,7 @@ class Corpus:
             ids=None if self.ids is None else [self.ids[i] for i in rows],
             pair_weight=None if self.pair_weight is None else self.pair_weight[_entries(self.Y.indptr, rows)],
             reciprocal=None if self.reciprocal is None else self.reciprocal[rows],
+            noise=None if self.noise is None else self.noise.rows(rows),
         )
 
     def columns(self, columns: NDArray[np.integer]) -> Corpus:

@@ -55,6 +55,7 @@ def register(name: str, kind: str, target: str, space: str, paper: str, summary:
 
 _LINEAR = "longtail.learners.linear"
 _TAUG = "Taug, ICLR 2021 submission"
+_RANKNET = "RankNet, ICLR 2021 submission"
 # fmt: off
 register("tfidf", "features", "longtail.features.tfidf:Tfidf", "texts", "Salton & Buckley 1988",
          "Weighted word counts, word n-grams, unit length")
@@ -72,6 +73,14 @@ register("decoupled", "wrapper", "longtail.learners.decoupled:Decoupled", "as it
          "One learner for head labels, one for tail labels")
 register("ensemble", "wrapper", "longtail.learners.ensemble:Ensemble", "as its members", "-",
          "Several learners, scores brought to one scale and averaged")
+register("input-dropout", "augmenter", "longtail.augment.input_noise:InputDropout", "features", _TAUG,
+         "Noisy copies of tail documents: features dropped at random")
+register("input-swap", "augmenter", "longtail.augment.input_noise:InputSwap", "features", _TAUG,
+         "Noisy copies of tail documents: values exchanged between features")
+register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
+         "Decoupled head and tail, input dropout and swap on the tail")
+register("inverse-propensity", "re-ranker", "longtail.rerank.propensity:InversePropensity", "scores", _RANKNET,
+         "Scores multiplied by inverse propensities")
 # fmt: on
 
 

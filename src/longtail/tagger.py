@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from longtail.augment.base import CORPUS_SPACES, Augmenter
+from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.labels import BAND_EDGES
@@ -60,9 +61,24 @@ class Tagger:
         self.features = None if features is None else cast("Features", _built(features, Part, "features"))
         self.augment = cast(list[Augmenter], _all_built(augment, Augmenter, "augmenter"))
         self.rerank = cast(list[Reranker], _all_built(rerank, Reranker, "re-ranker"))
+        self._expand()
         self.seed = seed
         self.threads = threads
         check_spaces(self.learner, self.augment)
+
+    def _expand(self) -> None:
+        """Augmenters that stand for a combination of parts, such as taug, are replaced by those parts."""
+        if all(type(part).parts is Augmenter.parts for part in self.augment):
+            return
+        expanded: list[Augmenter] = []
+        for part in self.augment:
+            made = part.parts(self.learner)
+            if made is None:
+                expanded.append(part)
+            else:
+                self.learner = made[0]
+                expanded += made[1]
+        self.augment = expanded
 
     # fitting
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
@@ -97,7 +113,7 @@ class Tagger:
         hooks = [part for part in self.augment if part.space not in CORPUS_SPACES]
         # only learners that open those spaces take the keyword
         extra: dict[str, Any] = {"hooks": hooks} if hooks else {}
-        self.learner.fit(corpus, valid=valid, run=run, **extra)
+        self.learner.fit(prepared(corpus, self.learner), valid=valid, run=run, **extra)
         self.labels_ = labels
         if self.rerank:
             # re-rankers learn from the documents themselves, not from rows an augmenter made

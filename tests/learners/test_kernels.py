@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from longtail.augment.noise import FeatureNoise
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, solve
+
+NO_NOISE = FeatureNoise(0, 1.0, 0.0, 0, np.full(1, -1, dtype=np.int32))
 
 
 def run_solver(X, Y, *, strength=None, loss=SQUARED_HINGE, cost=1.0, eps=1e-5, passes=3000, seed=1):
@@ -19,7 +22,8 @@ def run_solver(X, Y, *, strength=None, loss=SQUARED_HINGE, cost=1.0, eps=1e-5, p
     costs = np.full(Y.nnz, cost, np.float32) if strength is None else np.asarray(strength, np.float32)
     return solve(
         X.indptr.astype(np.int64), X.indices, X.data, X.shape[1],
-        Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs, Y.shape[1],
+        Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs,
+        *NO_NOISE.rows(np.zeros(len(Y.indptr) - 1, int)).virtual_rows(), np.zeros(1, np.int32), 1.0, 0.0, 0, Y.shape[1],
         loss, cost, eps, passes, seed,
     )[:, : Y.shape[1]]  # fmt: skip
 

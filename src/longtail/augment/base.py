@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from longtail.corpus import Corpus
+from longtail.learners.base import Learner
 from longtail.part import Part
 from longtail.run import Run
 
@@ -25,6 +26,10 @@ class Augmenter(Part):
 
     kind: ClassVar[str] = "augmenter"
     space: ClassVar[str] = "texts"
+
+    def parts(self, learner: Learner) -> tuple[Learner, list[Augmenter]] | None:
+        """For an augmenter that stands for a combination: the learner it makes of the one given, and its augmenters."""
+        return None
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """A new corpus with rows, targets or features added or changed; the one given stays as it is.

@@ -22,15 +22,17 @@ class Learner(Part):
 
     needs   what it takes from the corpus: "X", "texts", or both
     spaces  the spaces it opens to augmenters
+    draws_noise  whether it draws the corpus's noisy copies itself; for others they are written out as rows
     """
 
     kind: ClassVar[str] = "learner"
     needs: ClassVar[tuple[str, ...]] = ("X",)
     spaces: ClassVar[tuple[str, ...]] = ("texts", "features")
+    draws_noise: ClassVar[bool] = False
 
     if TYPE_CHECKING:
-        n_labels_: int  # columns of the corpus it was fitted on
-        n_features_: int | None  # columns of its X; None for a learner that reads texts only
+        n_labels_: int = 0  # columns of the corpus it was fitted on
+        n_features_: int | None = None  # columns of its X; None for a learner that reads texts only
 
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
         raise NotImplementedError(type(self).__name__)

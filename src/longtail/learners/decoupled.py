@@ -6,12 +6,13 @@ both; each learner sees only the labels of its own side.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.learners.base import Learner
@@ -29,6 +30,8 @@ class Decoupled(Learner):
     tail: Any = option(None, "another learner for the tail side, if any")
     tau: float = option(0.1, "share of labels that form the head (paper: 0.1 EUR-Lex, 0.01 larger sets)", low=0, high=1)
     head_above: int | None = option(None, "instead of tau: labels with more documents form the head (N_t)", low=0)
+
+    draws_noise = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,12 +63,15 @@ class Decoupled(Learner):
             side = "head" if len(self.columns_[0]) == 0 else "tail"
             raise UsageError(f"decoupled: the {side} has no labels out of {len(labels)}; change tau or head_above")
         self.members_ = []
-        for member_config, columns in zip(self._sides(), self.columns_, strict=True):
-            part = corpus.columns(columns)
+        # noisy copies are for the tail: the head has examples enough
+        sides = (replace(corpus, noise=None), corpus)
+        for given, member_config, columns in zip(sides, self._sides(), self.columns_, strict=True):
+            part = given.columns(columns)
             strength = np.bincount(_row_of(part), weights=part.weighted_targets(), minlength=len(part))
             member = build(config_of(member_config))
             assert isinstance(member, Learner)
-            member.fit(part.rows(np.flatnonzero(strength > 0)), valid=valid and valid.columns(columns), run=run)
+            part = prepared(part.rows(np.flatnonzero(strength > 0)), member)
+            member.fit(part, valid=valid and valid.columns(columns), run=run)
             self.members_.append(member)
         self.n_labels_, self.n_features_ = corpus.n_labels, _width(self.members_)
         return self

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.learners.base import Learner
@@ -28,6 +29,8 @@ class Ensemble(Learner):
     weights: list[float] | None = option(None, "weight of each member; equal if not given")
     scale: str = option("max", "max: each member's best label of a document scores 1; none: as they are",
                         choices=("max", "none"))  # fmt: skip
+
+    draws_noise = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +60,7 @@ class Ensemble(Learner):
         for number, member in enumerate(self.members):
             # members of one kind must differ, so each draws from a seed of its own
             own = Run(run.seed_of(f"member/{number}"), run.threads, run.progress, run.seconds)
-            member.fit(corpus, valid=valid, run=own)
+            member.fit(prepared(corpus, member), valid=valid, run=own)
         self.n_labels_, self.n_features_ = sizes(self.members)
         return self
 

@@ -33,8 +33,9 @@ class LinearLearner(Learner):
     prune: float = option(0.1, "weights no larger are dropped (Parabel, Bonsai)", low=0)
 
     if TYPE_CHECKING:
-        n_features_: int
+        n_features_: int = 0
 
+    draws_noise = True
     beam_width = 1
     discount_of_ancestors = 1.0
     all_documents = False

@@ -22,6 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from longtail.arrays import Floats, Ints, Longs, add_products
+from longtail.augment.noise import draw_copy
 
 SQUARED_HINGE = 0
 LOGISTIC = 1
@@ -149,6 +150,12 @@ def solve(
     positive_start: Longs,
     positive_child: Ints,
     positive_cost: Floats,
+    row_of: Ints,
+    copy_of: Ints,
+    draw: Ints,
+    keep: float,
+    swaps: float,
+    noise_seed: int,
     n_children: int,
     loss: int,
     cost: float,
@@ -160,9 +167,16 @@ def solve(
 
     indptr, indices, values        the documents' features, indices below n_features
     positive_start, _child, _cost  the children each document belongs to, and C of each such pair (0 leaves it out)
+    row_of, copy_of                the documents and their noisy copies: the row each belongs to, 0 for the row itself
+    draw, keep, swaps, noise_seed  what the copies follow from (see longtail.augment.noise)
     cost                           C of the negative pairs
     """
-    n = len(indptr) - 1
+    n = len(row_of)
+    longest = 0
+    for r in range(len(indptr) - 1):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    copy_indices = np.zeros(longest, dtype=np.int32)
+    copy_values = np.zeros(longest, dtype=np.float32)
     width = n_children if n_children <= 4 else (n_children + 7) // 8 * 8
     weights = np.zeros((n_features + 1, width), dtype=np.float32)
     beta = np.zeros((n, n_children), dtype=np.float32)
@@ -181,11 +195,19 @@ def solve(
         position = 0
         while position < active:
             i = order[position]
-            start, stop = indptr[i], indptr[i + 1]
+            row = row_of[i]
+            start, stop = indptr[row], indptr[row + 1]
+            x_indices, x_values = indices, values
+            if copy_of[i] > 0:
+                stop = draw_copy(
+                    indices, values, start, stop, keep, swaps, noise_seed, draw[row], copy_of[i],
+                    copy_indices, copy_values,
+                )  # fmt: skip
+                start, x_indices, x_values = 0, copy_indices, copy_values
             norm = np.float32(1)
             for p in range(start, stop):
-                norm += values[p] * values[p]
-            margins(indices, values, start, stop, weights, z)
+                norm += x_values[p] * x_values[p]
+            margins(x_indices, x_values, start, stop, weights, z)
             b = beta[i]
             if loss == SQUARED_HINGE:
                 scale = np.float32(1) / (norm + half)
@@ -196,7 +218,7 @@ def solve(
             else:
                 for j in range(n_children):
                     step[j] = logistic_step(z[j], b[j], np.float32(-1), c, norm)
-            for q in range(positive_start[i], positive_start[i + 1]):
+            for q in range(positive_start[row], positive_start[row + 1]):
                 j = positive_child[q]
                 if positive_cost[q] <= 0:
                     step[j] = np.float32(0)
@@ -215,7 +237,7 @@ def solve(
                         changed[n_changed] = j
                         n_changed += 1
                         b[j] += step[j]
-                add_to_weights(indices, values, start, stop, step, changed, n_changed, weights)
+                add_to_weights(x_indices, x_values, start, stop, step, changed, n_changed, weights)
             worst = max(worst, violation)
             if violation < np.float32(RESTING) * eps:
                 active -= 1

@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from longtail.arrays import Floats, Ints, Longs, Shorts
+from longtail.augment.noise import FeatureNoise
 from longtail.corpus import Corpus
 from longtail.graphs.cluster import compact
 from longtail.learners.linear.kernels import solve
@@ -27,6 +28,7 @@ class Documents:
     label_documents: NDArray[np.int32]
     label_strength: NDArray[np.float32]  # target times pair weight; 0 marks a pair that is left out
     n_features: int
+    noise: FeatureNoise
 
     @classmethod
     def of(cls, corpus: Corpus) -> Documents:
@@ -43,6 +45,7 @@ class Documents:
             by_label.indices.astype(np.int32, copy=False),
             by_label.data - np.float32(1),
             X.shape[1],
+            corpus.noise or FeatureNoise(0, 1.0, 0.0, 0, np.full(X.shape[0], -1, dtype=np.int32)),
         )
 
     @property
@@ -117,8 +120,11 @@ def train_node(
         documents.indptr, documents.indices, documents.values, rows, _scratch.get("feature", documents.n_features)
     )
     strength *= np.float32(solver.cost)
+    noise = documents.noise.rows(rows)
+    row_of, copy_of = noise.virtual_rows()
     weights = solve(
-        indptr, indices, values, len(used), start, child, strength, n_children,
+        indptr, indices, values, len(used), start, child, strength,
+        row_of, copy_of, noise.draw, noise.keep, noise.swaps, noise.seed, n_children,
         solver.loss, solver.cost, solver.eps, solver.max_passes, seed,
     )  # fmt: skip
     return Separators(*_prune(weights, used, n_children, solver.prune))

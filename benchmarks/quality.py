@@ -1,0 +1,82 @@
+"""From raw text to figures by two commands, `longtail train` and `longtail evaluate`, over corpora, recipes and seeds.
+
+    python benchmarks/quality.py [--data DIR] [--rows GLOB] [--fresh]
+
+Every row is one model. Finished rows are kept in benchmarks/results/quality.json, so an interrupted run goes on where
+it stopped; figures are of the test split, which nothing is chosen on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from common import data_folder, machine, write_json
+
+RESULT = Path(__file__).parent / "results" / "quality.json"
+SEEDS = (0, 1, 2)
+CORPORA = {
+    "eurlex57k": ("train.jsonl.gz", "test.jsonl.gz"),
+    "gutenberg-lcsh-titles": ("train.jsonl.gz", "test.jsonl.gz"),
+    "citeulike-t": ("train.jsonl.gz", "test.jsonl.gz"),
+    "citeulike-t.svm": ("train.svm.gz", "test.svm.gz"),
+}
+RECIPES = ("parabel-1", "parabel", "bonsai-1", "bonsai")
+#: Rows of which the published protocol, with all labels counted, is asked as well.
+ALL_LABELS = "eurlex57k"
+
+
+def rows() -> list[dict[str, Any]]:
+    return [
+        {"row": f"{corpus}/{recipe}/{seed}", "corpus": corpus, "recipe": recipe, "seed": seed}
+        for corpus in CORPORA
+        for recipe in RECIPES
+        for seed in SEEDS
+    ]
+
+
+def longtail(*arguments: str | Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "longtail", *map(str, arguments), "--json", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
+    """Trains and evaluates one row in a folder of its own."""
+    train, test = (data / row["corpus"].removesuffix(".svm") / name for name in CORPORA[row["corpus"]])
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        trained = longtail("train", train, "-o", model, "--recipe", row["recipe"], "--seed", str(row["seed"]))
+        figures = longtail("evaluate", model, test)
+        every = longtail("evaluate", model, test, "--all-labels") if row["corpus"] == ALL_LABELS else None
+    return {**row, "train": trained, "figures": figures, "all_labels": every}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--rows", default="*", help="only rows whose name matches, such as 'eurlex57k/bonsai/*'")
+    parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
+    options = parser.parse_args()
+    data = data_folder(options.data)
+    done = {} if not RESULT.exists() else {row["row"]: row for row in json.loads(RESULT.read_text())["rows"]}
+    for row in rows():
+        if not fnmatch.fnmatch(row["row"], options.rows) or (row["row"] in done and not options.fresh):
+            continue
+        done[row["row"]] = measure(row, data)
+        f = done[row["row"]]["figures"]
+        print(row["row"], "P@1 {P@1:.2f} P@5 {P@5:.2f} PSP@1 {PSP@1:.2f} PSP@5 {PSP@5:.2f}".format(**f), flush=True)
+        kept = [done[r["row"]] for r in rows() if r["row"] in done]
+        write_json(RESULT, {"command": "python benchmarks/quality.py", "machine": machine(), "rows": kept})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Input dropout and input swap (Taug, "Improving Tail Label Prediction for Extreme Multi-label Learning").
+
+Tail documents get `n_aug` noisy copies with the same labels: dropout multiplies every feature by a coin that shows 1
+with probability rho, x' = x * Bernoulli(rho); swap exchanges the values of two non-zero features, several times over.
+Used together, each copy is dropped and then swapped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.augment.base import Augmenter
+from longtail.augment.noise import FeatureNoise
+from longtail.corpus import Corpus
+from longtail.part import option
+from longtail.run import Run
+
+
+@dataclass(kw_only=True)
+class _InputNoise(Augmenter):
+    """What both share: which documents get copies, how many, and where."""
+
+    space: ClassVar[str] = "features"
+
+    n_aug: int = option(4, "copies of each tail document (paper)", low=0, high=1000)
+    tau: float = option(0.1, "labels behind this most frequent share are tail (paper: 0.1 EUR-Lex)", low=0, high=1)
+
+    def chances(self) -> dict[str, float]:
+        """keep and swaps of the noise."""
+        raise NotImplementedError(type(self).__name__)
+
+    def apply(self, corpus: Corpus, run: Run) -> Corpus:
+        """Declares the copies; who trains draws them, or has them written out."""
+        chances = {"keep": 1.0, "swaps": 0.0}
+        copies = self.n_aug
+        if corpus.noise is not None:
+            chances = {"keep": corpus.noise.keep, "swaps": corpus.noise.swaps}
+            copies = max(copies, corpus.noise.copies)
+        chances |= self.chances()
+        draw = np.where(self.tail_documents(corpus), np.arange(len(corpus)), -1).astype(np.int32)
+        if corpus.noise is not None:
+            draw = np.maximum(draw, corpus.noise.draw)
+        return replace(corpus, noise=FeatureNoise(copies, **chances, seed=run.seed_of("input-noise"), draw=draw))
+
+    def tail_documents(self, corpus: Corpus) -> NDArray[np.bool_]:
+        """Documents with at least one label that is not in the head; with tau 0 every document with a label."""
+        counted = corpus.labels if corpus.labels.documents else corpus.counted().labels
+        head = counted.head_by_share(self.tau) if 0 < self.tau < 1 else np.full(corpus.n_labels, self.tau == 1)
+        row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
+        mask = np.zeros(len(corpus), dtype=bool)
+        mask[row[~head[corpus.Y.indices] & (corpus.weighted_targets() > 0)]] = True
+        return mask
+
+
+@dataclass(kw_only=True)
+class InputDropout(_InputNoise):
+    """Features of a copy are dropped at random; its length is brought back to the original's."""
+
+    rho: float = option(0.8, "probability that a feature stays (not in the paper; measured)", low=0.01, high=1)
+
+    def chances(self) -> dict[str, Any]:
+        return {"keep": self.rho}
+
+
+@dataclass(kw_only=True)
+class InputSwap(_InputNoise):
+    """Pairs of features of a copy exchange their values."""
+
+    share: float = option(0.1, "pairs exchanged, as a share of the features (not in the paper)", low=0.001, high=10)
+
+    def chances(self) -> dict[str, Any]:
+        return {"swaps": self.share}

@@ -1,0 +1,46 @@
+"""Inverse propensity: F(x)_l = q_l f(x)_l, the simple instantiation of "Improving Tail Label Prediction for XML".
+
+Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated probabilities p_l.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.part import Arrays, option
+from longtail.rerank.base import Reranker
+from longtail.run import Run
+from longtail.scores import Scores
+
+
+@dataclass(kw_only=True)
+class InversePropensity(Reranker):
+    """Values are divided by the largest factor there is, so that they stay in [0, 1]; the order is untouched by it."""
+
+    strength: float = option(1.0, "exponent of q: 0 leaves the order as it is, 1 is the paper's", low=0, high=10)
+    A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
+    B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)
+
+    def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
+        self.q_ = corpus.labels.inverse_propensity(self.A, self.B)
+        return self
+
+    def rerank(self, scores: Scores) -> Scores:
+        factor = (self.q_**self.strength / self.q_.max(initial=1.0) ** self.strength).astype(np.float32)
+        values = np.where(scores.ids >= 0, scores.values * factor[scores.ids], 0).astype(np.float32)
+        return Scores(scores.ids, values).sorted()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"q": self.q_}
+
+    def restore(self, arrays: Arrays) -> None:
+        if set(arrays) != {"q"} or arrays["q"].dtype != np.float64 or arrays["q"].ndim != 1:
+            raise ValueError("'q' must be a row of float64")
+        if not (np.isfinite(arrays["q"]).all() and (arrays["q"] >= 1).all()):
+            raise ValueError("inverse propensities are finite and at least 1")
+        self.q_ = np.asarray(arrays["q"])

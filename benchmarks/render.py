@@ -3,12 +3,12 @@
     python benchmarks/render.py            writes the page and fills the blocks
     python benchmarks/render.py --check    writes nothing; exit code 1 when something is out of date
 
-A block in README.md is filled when it is marked so:
+A block in README.md or docs/methods is filled when it is marked so:
 
     <!-- figures:peers-summary -->
     <!-- /figures -->
 
-Names: peers-summary, peers-CORPUS, promises-CORPUS, tfidf, metrics.
+Names: peers-summary, peers-CORPUS, promises-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import render_quality as quality
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
 
@@ -241,6 +242,14 @@ def page(all_results: dict[str, Results]) -> str:
     peers = [results for name, results in all_results.items() if name.startswith("peers-")]
     if peers:
         parts += ["## Beside omikuji, PECOS and napkinXC", PEERS_NOTES, *map(peers_section, peers)]
+    if "quality" in all_results:
+        parts += ["## From raw text by two commands", quality.quality_section(all_results["quality"])]
+    if "tail" in all_results:
+        parts += [
+            "## Tail methods",
+            "On and off: see [Taug](methods/taug.md), [RankNet](methods/ranknet.md) and [FastXML](methods/fastxml.md).",
+            "![Precision against rare labels](images/tradeoff.png)",
+        ]
     if "tfidf" in all_results:
         parts += ["## TF-IDF beside scikit-learn", tfidf_section(all_results["tfidf"])]
     if "metrics" in all_results:
@@ -261,6 +270,13 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["tfidf"] = lambda: tfidf_section(all_results["tfidf"])
     if "metrics" in all_results:
         known["metrics"] = lambda: metrics_section(all_results["metrics"])
+    if "quality" in all_results:
+        known["headline"] = lambda: quality.headline(all_results["quality"])
+        known["quality"] = lambda: quality.quality_section(all_results["quality"])
+    if "tail" in all_results:
+        known["taug"] = lambda: quality.taug_section(all_results["tail"])
+        known["ranknet"] = lambda: quality.ranknet_section(all_results["tail"])
+        known["forests"] = lambda: quality.forest_section(all_results["tail"])
     return known
 
 
@@ -289,13 +305,27 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
     if not all_results:
         raise UsageError(f"{results} has no results yet; run benchmarks/peers.py first")
     wanted = {docs: page(all_results)}
-    if readme.exists():
-        wanted[readme] = filled(readme.read_text(encoding="utf-8"), blocks(all_results), readme.name)
+    for marked in (readme, *sorted(docs.parent.glob("methods/*.md"))):
+        if marked.exists():
+            wanted[marked] = filled(marked.read_text(encoding="utf-8"), blocks(all_results), marked.name)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if not check:
         for path in stale:
             write_text(path, wanted[path])
+        for name, picture in pictures(all_results).items():
+            target = docs.parent / "images" / name
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(picture)
     return stale
+
+
+def pictures(all_results: dict[str, Results]) -> dict[str, bytes]:
+    made = {}
+    if any(name.startswith("peers-") for name in all_results):
+        made["peers.png"] = quality.peers_picture(all_results)
+    if "tail" in all_results:
+        made["tradeoff.png"] = quality.tradeoff_picture(all_results["tail"])
+    return made
 
 
 def main() -> int:

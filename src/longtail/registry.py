@@ -81,6 +81,8 @@ register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
          "Decoupled head and tail, input dropout and swap on the tail")
 register("inverse-propensity", "re-ranker", "longtail.rerank.propensity:InversePropensity", "scores", _RANKNET,
          "Scores multiplied by inverse propensities")
+register("ranknet", "re-ranker", "longtail.rerank.ranknet:RankNet", "scores", _RANKNET,
+         "Calibrated, propensity-weighted scores, corrected by residual blocks")
 # fmt: on
 
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 PartLike: TypeAlias = str | Mapping[str, Any] | Part
 
+#: Up to so many documents re-rankers learn from four folds; beyond, from a quarter held out.
+ALL_FOLDS = 20_000
+
 #: How many labels a document re-rankers are fitted on and choose from.
 SHORTLIST = 100
 
@@ -118,14 +121,39 @@ class Tagger:
         if self.rerank:
             # re-rankers learn from the documents themselves, not from rows an augmenter made
             plain = unchanged if not self._augmenters("texts") else self._with_features(original, run)
-            self._fit_rerankers(plain, run)
+            with run.stage("rerank"):
+                self._fit_rerankers(plain, corpus, run)
         return self
 
-    def _fit_rerankers(self, corpus: Corpus, run: Run) -> None:
-        with run.stage("rerank"):
-            scores = self.learner.score(corpus, self._shortlist(1), run=run)
-            for reranker in self.rerank:
-                scores = reranker.fit(scores, corpus, run=run).rerank(scores)
+    def _fit_rerankers(self, plain: Corpus, augmented: Corpus, run: Run) -> None:
+        if any(part.learns for part in self.rerank):
+            scores, seen = self.out_of_fold(plain, augmented, run)
+        else:
+            scores, seen = Scores.empty(len(plain), 1), plain
+        for part in self.rerank:
+            scores = part.fit(scores, seen, run=run).rerank(scores)
+
+    def out_of_fold(self, plain: Corpus, augmented: Corpus, run: Run) -> tuple[Scores, Corpus]:
+        """Shortlists of documents that the learner behind them did not see, and those documents.
+
+        On its own training documents a learner is nearly perfect, which would teach a re-ranker nothing. Small corpora
+        are split into four folds, of larger ones a quarter is held out: that many documents are enough, and the
+        learner is trained only once more.
+
+        plain      the documents, with features
+        augmented  what the learner is trained on: rows that an augmenter added behind the documents stay in training
+        """
+        quarters = np.array_split(run.rng("out-of-fold").permutation(len(plain)), 4)
+        folds = [np.sort(part) for part in (quarters if len(plain) <= ALL_FOLDS else quarters[:1]) if len(part)]
+        shortlists = []
+        for held_out in folds:
+            rest = np.setdiff1d(np.arange(len(augmented)), held_out)
+            learner = cast(Learner, build(config_of(self.learner)))
+            fold_run = Run(run.seed, run.threads, run.progress)
+            learner.fit(prepared(augmented.rows(rest), learner), run=fold_run)
+            shortlists.append(learner.score(plain.rows(held_out), SHORTLIST, run=fold_run).top(SHORTLIST))
+        scores = Scores(np.concatenate([s.ids for s in shortlists]), np.concatenate([s.values for s in shortlists]))
+        return scores, plain.rows(np.concatenate(folds))
 
     # predicting
     def predict(

@@ -16,6 +16,8 @@ class Reranker(Part):
     """Base of re-rankers."""
 
     kind: ClassVar[str] = "re-ranker"
+    #: Whether it learns from scores; one that does is given those of documents the learner did not see in training.
+    learns: ClassVar[bool] = True
 
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
         """Learns from the shortlist (n, k) a learner gives to the n training documents of the corpus."""

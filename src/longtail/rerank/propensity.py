@@ -6,7 +6,7 @@ Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from longtail.scores import Scores
 @dataclass(kw_only=True)
 class InversePropensity(Reranker):
     """Values are divided by the largest factor there is, so that they stay in [0, 1]; the order is untouched by it."""
+
+    learns: ClassVar[bool] = False
 
     strength: float = option(1.0, "exponent of q: 0 leaves the order as it is, 1 is the paper's", low=0, high=10)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)

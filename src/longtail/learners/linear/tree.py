@@ -227,10 +227,13 @@ def search(
     n = last - first
     k = out_ids.shape[1]
     filled = np.zeros(n, dtype=np.int32)
-    widest = 0
+    widest, most_rows = 0, 0
     for node in range(len(leaf)):
         widest = max(widest, slot_start[node + 1] - slot_start[node])
+        if slot_start[node + 1] - slot_start[node] == 2:
+            most_rows = max(most_rows, feature_start[node + 1] - feature_start[node])
     z = np.zeros(widest, dtype=np.float32)
+    pairs = np.zeros((most_rows, 2), dtype=np.float32)
     reached_nodes = np.zeros((n, beam), dtype=np.int32)
     reached_scores = np.zeros((n, beam), dtype=np.float32)
     reached = np.zeros(n, dtype=np.int32)
@@ -241,67 +244,94 @@ def search(
     by_score = np.zeros(n * beam, dtype=np.float32)
     for level in range(len(level_start) - 1):
         low, high = level_start[level], level_start[level + 1]
-        # the documents at each node of the level, one node after the other
-        begin = np.zeros(high - low + 1, dtype=np.int64)
-        if level > 0:
-            for d in range(n):
-                for b in range(reached[d]):
-                    begin[reached_nodes[d, b] - low + 1] += 1
-            for v in range(high - low):
-                begin[v + 1] += begin[v]
-            end = begin[:-1].copy()
-            for d in range(n):
-                for b in range(reached[d]):
-                    v = reached_nodes[d, b] - low
-                    by_document[end[v]] = d
-                    by_score[end[v]] = reached_scores[d, b]
-                    end[v] += 1
         next_reached[:] = 0
-        for node in range(low, high):
-            visitors = n if level == 0 else begin[node - low + 1] - begin[node - low]
-            if visitors == 0:
-                continue
-            slots = slot_start[node + 1] - slot_start[node]
-            row_low, row_high = feature_start[node], feature_start[node + 1]
-            unpack = visitors * 8 > (row_high - row_low) // 16
-            if unpack:
-                for row in range(row_low, row_high):
-                    lookup[features[row]] = np.int32(row - row_low)
-            for visitor in range(visitors):
-                d = visitor if level == 0 else by_document[begin[node - low] + visitor]
-                above = np.float32(0) if level == 0 else by_score[begin[node - low] + visitor] * np.float32(discount)
-                for j in range(slots):
-                    z[j] = bias[slot_start[node] + j]
-                for p in range(indptr[first + d], indptr[first + d + 1]):
-                    if unpack:
-                        row = int(lookup[indices[p]])
-                        if row < 0:
-                            continue
-                        row += row_low
+        # first the best node of each document, then the others: by then some cannot matter any more
+        for turn in range(1 if level == 0 else 2):
+            begin = np.zeros(high - low + 1, dtype=np.int64)
+            if level > 0:
+                for fill in range(2):
+                    for d in range(n):
+                        for b in range(turn, reached[d] if turn == 1 else min(1, reached[d])):
+                            node = reached_nodes[d, b]
+                            above = reached_scores[d, b] * np.float32(discount)
+                            # no label below can score more than its node
+                            bounded = leaf[node] or discount == 1.0
+                            if bounded and filled[d] == k and above < out_scores[d, k - 1]:
+                                continue
+                            if fill == 0:
+                                begin[node - low + 1] += 1
+                            else:
+                                by_document[begin[node - low]] = d
+                                by_score[begin[node - low]] = above
+                                begin[node - low] += 1
+                    if fill == 0:
+                        for v in range(high - low):
+                            begin[v + 1] += begin[v]
+                # filling moved each start to the next one's place
+                for v in range(high - low, 0, -1):
+                    begin[v] = begin[v - 1]
+                begin[0] = 0
+            for node in range(low, high):
+                visitors = n if level == 0 else begin[node - low + 1] - begin[node - low]
+                if visitors == 0:
+                    continue
+                slots = slot_start[node + 1] - slot_start[node]
+                row_low, row_high = feature_start[node], feature_start[node + 1]
+                unpack = visitors * 8 > (row_high - row_low) // 16
+                if unpack:
+                    for row in range(row_low, row_high):
+                        lookup[features[row]] = np.int32(row - row_low)
+                if unpack and slots == 2:
+                    for row in range(row_low, row_high):
+                        pairs[row - row_low, 0] = 0
+                        pairs[row - row_low, 1] = 0
+                        for q in range(row_start[row], row_start[row + 1]):
+                            pairs[row - row_low, column[q]] = weight[q]
+                for visitor in range(visitors):
+                    d = visitor if level == 0 else by_document[begin[node - low] + visitor]
+                    above = np.float32(0) if level == 0 else by_score[begin[node - low] + visitor]
+                    for j in range(slots):
+                        z[j] = bias[slot_start[node] + j]
+                    start, stop = indptr[first + d], indptr[first + d + 1]
+                    if unpack and slots == 2:
+                        z0, z1 = z[0], z[1]
+                        for p in range(start, stop):
+                            at = lookup[indices[p]]
+                            if at >= 0:
+                                z0 += values[p] * pairs[at, 0]
+                                z1 += values[p] * pairs[at, 1]
+                        z[0], z[1] = z0, z1
                     else:
-                        row = _find(features, row_low, row_high, indices[p])
-                        if row < 0:
-                            continue
-                    v = values[p]
-                    for q in range(row_start[row], row_start[row + 1]):
-                        z[column[q]] += v * weight[q]
-                for j in range(slots):
-                    if loss == SQUARED_HINGE:
-                        short = max(np.float32(0), np.float32(1) - z[j])
-                        score = above - short * short
-                    elif z[j] > 0:
-                        score = above - np.log1p(np.exp(-z[j]))
-                    else:
-                        score = above + z[j] - np.log1p(np.exp(z[j]))
-                    target = slot_target[slot_start[node] + j]
-                    if leaf[node]:
-                        if filled[d] < k or score >= out_scores[d, k - 1]:
-                            filled[d] = keep_best(score, target, out_ids[d], out_scores[d], filled[d])
-                    else:
-                        next_reached[d] = keep_best(score, target, next_nodes[d], next_scores[d], next_reached[d])
-            if unpack:
-                for row in range(row_low, row_high):
-                    lookup[features[row]] = -1
+                        for p in range(start, stop):
+                            if unpack:
+                                row = int(lookup[indices[p]])
+                                if row < 0:
+                                    continue
+                                row += row_low
+                            else:
+                                row = _find(features, row_low, row_high, indices[p])
+                                if row < 0:
+                                    continue
+                            v = values[p]
+                            for q in range(row_start[row], row_start[row + 1]):
+                                z[column[q]] += v * weight[q]
+                    for j in range(slots):
+                        if loss == SQUARED_HINGE:
+                            short = max(np.float32(0), np.float32(1) - z[j])
+                            score = above - short * short
+                        elif z[j] > 0:
+                            score = above - np.log1p(np.exp(-z[j]))
+                        else:
+                            score = above + z[j] - np.log1p(np.exp(z[j]))
+                        target = slot_target[slot_start[node] + j]
+                        if leaf[node]:
+                            if filled[d] < k or score >= out_scores[d, k - 1]:
+                                filled[d] = keep_best(score, target, out_ids[d], out_scores[d], filled[d])
+                        else:
+                            next_reached[d] = keep_best(score, target, next_nodes[d], next_scores[d], next_reached[d])
+                if unpack:
+                    for row in range(row_low, row_high):
+                        lookup[features[row]] = -1
         reached_nodes, next_nodes = next_nodes, reached_nodes
         reached_scores, next_scores = next_scores, reached_scores
         reached, next_reached = next_reached, reached

@@ -1,0 +1,158 @@
+"""Tail methods on and off: P beside PSP and by frequency band, over seeds, with the controls that keep it honest.
+
+    python benchmarks/tail.py [--data DIR] [--rows GLOB] [--fresh]
+
+A row is one (corpus, learner, augmentation, seed). Its learner is fitted once, and once more without the documents that
+re-rankers learn from; inverse propensity and RankNet are then fitted on those at strengths from 0 to 1, which gives the
+trade-off curve. Nothing is chosen on test documents: "chosen" is RankNet with the strength it picked by itself.
+Finished rows stay in benchmarks/results/tail.json, so an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import time
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from common import RESULTS, data_folder, machine, write_json
+from longtail import Corpus, Tagger, evaluate, read
+from longtail.augment.noise import prepared
+from longtail.features.tfidf import Tfidf
+from longtail.rerank.propensity import InversePropensity
+from longtail.rerank.ranknet import RankNet
+from longtail.run import Run
+from longtail.scores import Scores
+
+RESULT = RESULTS / "tail.json"
+SEEDS = (0, 1, 2)
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+CORPORA = ("eurlex57k", "gutenberg-lcsh-titles")
+LEARNERS: dict[str, dict[str, Any]] = {
+    "parabel-1": {"part": "parabel", "trees": 1},
+    "bonsai-1": {"part": "bonsai", "trees": 1},
+    "fastxml": {"part": "fastxml"},
+    "pfastrexml": {"part": "pfastrexml"},
+}
+#: name -> (decoupled, augmenters, whether re-rankers are fitted on top)
+SETTINGS: dict[str, tuple[bool, list[dict[str, Any]], bool]] = {
+    "plain": (False, [], True),
+    "decoupled": (True, [], False),
+    "taug-d": (True, [{"part": "input-dropout"}], False),
+    "taug-s": (True, [{"part": "input-swap"}], False),
+    "taug": (True, [{"part": "input-dropout"}, {"part": "input-swap"}], True),
+    **{f"taug-n{n}": (True, [{"part": "taug", "n_aug": n}], False) for n in (1, 2, 8)},
+}
+#: Settings of each learner; FastXML takes minutes, so the trees' own experiments are left to the label trees.
+WANTED = {
+    "parabel-1": tuple(SETTINGS),
+    "bonsai-1": ("plain", "decoupled", "taug"),
+    "fastxml": ("plain",),
+    "pfastrexml": ("plain",),
+}
+
+
+def rows() -> list[dict[str, Any]]:
+    return [
+        {
+            "row": f"{corpus}/{learner}/{setting}/{seed}",
+            "corpus": corpus,
+            "learner": learner,
+            "setting": setting,
+            "seed": seed,
+        }
+        for learner in LEARNERS
+        for corpus in CORPORA
+        for setting in WANTED[learner]
+        for seed in SEEDS
+    ]
+
+
+@lru_cache(maxsize=1)
+def corpora(name: str, data: Path) -> tuple[Corpus, Corpus]:
+    """Train and test with the same features; documents without features do not train."""
+    train, test = (read(data / name / f"{part}.jsonl.gz") for part in ("train", "test"))
+    features = Tfidf()
+    train = replace(train, X=features.fit_transform(train.texts or []))
+    test = replace(test.aligned(train.labels), X=features.transform(test.texts or []))
+    return train, test
+
+
+def figures(scores: Scores, test: Corpus) -> dict[str, Any]:
+    report = evaluate(scores, test).to_dict()
+    kept = {name: value for name, value in report.items() if name.partition("@")[0] in ("P", "nDCG", "PSP", "PSnDCG")}
+    kept["bands"] = {
+        band["name"]: {m: band[m] for m in ("recall@1", "recall@5", "precision@5")} for band in report["bands"]
+    }
+    return kept
+
+
+def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
+    train, test = corpora(row["corpus"], data)
+    decoupled, augment, rerank = SETTINGS[row["setting"]]
+    learner = LEARNERS[row["learner"]]
+    if decoupled and augment[:1] != [] and augment[0]["part"] == "taug":
+        decoupled = False  # taug decouples by itself
+    tagger = Tagger(
+        {"part": "decoupled", "learner": learner} if decoupled else learner, augment=augment, seed=row["seed"]
+    )
+    run = Run(row["seed"])
+    augmented = train
+    for part in tagger.augment:
+        augmented = part.apply(augmented, run)
+    start = time.perf_counter()
+    tagger.learner.fit(prepared(augmented, tagger.learner), run=run)
+    result = {**row, "train_s": round(time.perf_counter() - start, 2)}
+    scores = tagger.learner.score(test, 100)
+    result["figures"] = figures(scores, test)
+    if rerank:
+        held_out, documents = tagger.out_of_fold(train, augmented, run)
+        result["curves"] = curves(held_out, documents, scores, test, run)
+    return result
+
+
+def curves(held_out: Scores, documents: Corpus, scores: Scores, test: Corpus, run: Run) -> dict[str, Any]:
+    """Both re-rankers at every strength; RankNet as printed and with the strength it chooses."""
+    made: dict[str, Any] = {"inverse-propensity": {}, "ranknet": {}}
+    for strength in STRENGTHS:
+        for name, part in (("inverse-propensity", InversePropensity), ("ranknet", RankNet)):
+            ranked = part(strength=strength).fit(held_out, documents, run=run).rerank(scores)
+            made[name][str(strength)] = figures(ranked, test)
+    start = time.perf_counter()
+    chosen = RankNet().fit(held_out, documents, run=run)
+    made["seconds"] = round(time.perf_counter() - start, 2)
+    made["chosen"] = {"strength": chosen.strength_, "share": chosen.share_, **figures(chosen.rerank(scores), test)}
+    printed = RankNet(start="scores").fit(held_out, documents, run=run)
+    made["printed"] = figures(printed.rerank(scores), test)
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--rows", default="*", help="only rows whose name matches, such as 'eurlex57k/parabel-1/*'")
+    parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
+    options = parser.parse_args()
+    data = data_folder(options.data)
+    done = {} if not RESULT.exists() else {row["row"]: row for row in json.loads(RESULT.read_text())["rows"]}
+    for row in rows():
+        if not fnmatch.fnmatch(row["row"], options.rows) or (row["row"] in done and not options.fresh):
+            continue
+        done[row["row"]] = measure(row, data)
+        f = done[row["row"]]["figures"]
+        print(
+            row["row"],
+            done[row["row"]]["train_s"],
+            "s P@1 {P@1:.2f} PSP@1 {PSP@1:.2f} PSP@5 {PSP@5:.2f}".format(**f),
+            flush=True,
+        )
+        kept = [done[r["row"]] for r in rows() if r["row"] in done]
+        write_json(RESULT, {"command": "python benchmarks/tail.py", "machine": machine(), "rows": kept})
+
+
+if __name__ == "__main__":
+    main()

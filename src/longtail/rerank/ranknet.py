@@ -1,0 +1,383 @@
+"""RankNet ("Improving Tail Label Prediction for Extreme Multi-label Learning"): residual blocks that rank again.
+
+A block is F(y) = y + W2 s(W1 y), y the scores of the L labels, with a bottleneck of V units between (W1: V x L, W2:
+L x V), so that no L x L matrix is ever held; blocks may be stacked. Only the labels on a document's shortlist are
+touched: y is 0 elsewhere. The population-aware loss of a document with true labels T is
+
+    mean over i, j in T of (n_i - n_j)/(n_i + n_j) [F_i - F_j]_+     a frequent label must not outrank a rare one
+  + lambda * mean over i in T, k not in T of w_i [F_k - F_i + c]_+   a wrong label must not outrank a true one
+
+n being training counts. As printed (`start = "scores"`), y are the learner's scores and w = 1. By default the blocks
+correct a better start: log F = (1 - a) log f + a log p + strength log q, with p the calibrated probability of the score
+f, q the inverse propensity, and a chosen on validation documents (a = 0 is plain inverse propensity); and w_i is q_i,
+what PSP pays for label i. W1 always reads probabilities, in which most labels are near 0.
+
+Written in numba rather than torch: the work is a few sparse products a document, and the core install stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from longtail.arrays import Bools, Floats, Ints, Longs
+from longtail.corpus import Corpus
+from longtail.decide.calibrate import Calibrator
+from longtail.part import Arrays, option
+from longtail.rerank.base import Reranker
+from longtail.run import Run
+from longtail.scores import Scores
+
+#: Scores below count as this: the logarithm of the least likely label stays in bounds.
+FLOOR = 1e-4
+
+
+#: Shares of calibration and strengths tried on validation documents.
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(kw_only=True)
+class RankNet(Reranker):
+    """Trained on scores of documents the learner did not see, with early stopping on a part of them."""
+
+    strength: float | None = option(
+        None,
+        "exponent of the inverse propensity, 0 for precision to 1 for rare labels; by default what adds up to the most "
+        "on validation documents",
+        low=0,
+        high=10,
+    )
+    start: str = option("calibrated", "what the blocks correct: calibrated, inverse-propensity, or scores as printed",
+                        choices=("calibrated", "inverse-propensity", "scores"))  # fmt: skip
+    width: int = option(64, "units of the bottleneck, V", low=1, high=65_536)
+    blocks: int = option(1, "residual blocks, one after the other", low=1, high=16)
+    margin: float = option(0.1, "c, by how much true labels must lie above wrong ones", low=0)
+    balance: float = option(1.0, "lambda, weight of the second term", low=0)
+    learning_rate: float = option(0.01, "of AdaGrad", low=1e-6)
+    epochs: int = option(20, "passes over the documents at the most", low=0)
+    patience: int = option(3, "passes without a better validation score before it stops", low=1)
+    A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
+    B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)
+
+    def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
+        run = run or Run()
+        rng = run.rng("ranknet")
+        self.q_ = corpus.labels.inverse_propensity(self.A, self.B).astype(np.float32)
+        self.counts_ = corpus.labels.frequency.astype(np.float32)
+        shape = (self.blocks, corpus.n_labels, self.width)
+        self.w1_ = rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(self.width))
+        self.w2_ = np.zeros(shape, dtype=np.float32)  # F = y to begin with
+        truth = _truth(scores, corpus)
+        usable = rng.permutation(np.flatnonzero(truth.any(axis=1)))
+        valid, train = np.split(usable, [len(usable) // 4])
+        self._choose_start(scores, truth, train, valid, rng)
+        self._train(scores, truth, train, valid, rng, run)
+        return self
+
+    def _choose_start(
+        self, scores: Scores, truth: Bools, train: NDArray[np.int64], valid: NDArray[np.int64], rng: np.random.Generator
+    ) -> None:
+        """The calibrator, and the share of it and the strength that are best on validation documents."""
+        self.calibrator_, self.share_, self.strength_ = None, 0.0, 1.0 if self.strength is None else self.strength
+        if self.start == "scores" or len(train) == 0 or len(valid) == 0:
+            return
+        shares: Sequence[float] = (0.0,)
+        if self.start == "calibrated" and not truth[train].all():
+            self.calibrator_ = Calibrator().fit(scores.rows(train), truth[train], self.counts_, rng)
+            shares = SHARES
+        held_out, right = scores.rows(valid), truth[valid]
+        worths = {}
+        for strength in STRENGTHS if self.strength is None else (self.strength,):
+            for share in shares:
+                self.strength_, self.share_ = strength, share
+                worths[strength, share] = self._worth(held_out, right, self._start(held_out))
+        self.strength_, self.share_ = max(worths, key=lambda choice: worths[choice])
+
+    def _train(
+        self,
+        scores: Scores,
+        truth: Bools,
+        train: NDArray[np.int64],
+        valid: NDArray[np.int64],
+        rng: np.random.Generator,
+        run: Run,
+    ) -> None:
+        y = self._start(scores)
+        weight = np.ones_like(self.q_) if self.start == "scores" else self.q_
+        g1, g2 = np.full_like(self.w1_, 1.0), np.full_like(self.w2_, 1.0)
+        held_out = scores.rows(valid)
+        best, kept, waited = self._worth(held_out, truth[valid], y[valid]), self.w2_.copy(), 0
+        kept_w1 = self.w1_.copy()
+        with run.bar("RankNet", self.epochs) as bar:
+            for _ in range(self.epochs):
+                rng.shuffle(train)
+                _pass(
+                    train, scores.ids, y, self._shift(scores), truth, self.counts_, weight, self.w1_, self.w2_, g1, g2,
+                    np.float32(self.margin), np.float32(self.balance), np.float32(self.learning_rate), self._scale(),
+                )  # fmt: skip
+                bar.advance(1)
+                worth = self._worth(held_out, truth[valid], self._blocks(held_out))
+                waited = 0 if worth > best else waited + 1
+                if worth > best:
+                    best, kept, kept_w1 = worth, self.w2_.copy(), self.w1_.copy()
+                elif waited >= self.patience:
+                    break
+        self.w1_, self.w2_ = kept_w1, kept
+
+    def _worth(self, scores: Scores, truth: Bools, F: Floats) -> float:
+        """PSP and P at 1, 3 and 5, added up: what is won for rare labels must not be lost on the others."""
+        if len(scores) == 0:
+            return 0.0
+        order = np.argsort(-F, axis=1, kind="stable")[:, :5]
+        gain = np.take_along_axis(np.where(truth, self.q_[scores.ids], 0), order, axis=1)
+        ideal = -np.sort(-np.where(truth, self.q_[scores.ids], 0), axis=1)[:, :5]
+        hits = np.take_along_axis(truth, order, axis=1)
+        return float(sum(gain[:, :k].sum() / ideal[:, :k].sum() + hits[:, :k].mean() for k in (1, 3, 5)))
+
+    def _scale(self) -> np.float32:
+        """How many natural logarithms one unit of F is; 0 where F is on the scale of the scores themselves."""
+        return np.float32(0 if self.start == "scores" else -np.log(FLOOR))
+
+    def _shift(self, scores: Scores) -> Floats:
+        """What F has of the propensity: taken off before W1 reads F as a probability."""
+        if self.start == "scores":
+            return np.zeros(scores.ids.shape, dtype=np.float32)
+        return (self.strength_ * np.log(self.q_[scores.ids]) / self._scale()).astype(np.float32)
+
+    def _start(self, scores: Scores) -> Floats:
+        """F before the blocks, about 0 to 1."""
+        if self.start == "scores":
+            return np.array(scores.values, dtype=np.float32)
+        logarithm = np.log(np.maximum(scores.values, FLOOR)).astype(np.float64)
+        if self.calibrator_ is not None and self.share_ > 0:
+            calibrated = np.maximum(self.calibrator_.log_probability(scores, self.counts_), np.log(FLOOR))
+            logarithm = (1 - self.share_) * logarithm + self.share_ * calibrated
+        F = 1 + logarithm / self._scale() + self._shift(scores)
+        return np.where(scores.ids >= 0, F, -np.inf).astype(np.float32)
+
+    def _blocks(self, scores: Scores) -> Floats:
+        F = self._start(scores)
+        _forward(np.ascontiguousarray(scores.ids), F, self._shift(scores), self.w1_, self.w2_, self._scale())
+        return F
+
+    def rerank(self, scores: Scores) -> Scores:
+        F = self._blocks(scores)
+        # to (0, 1) by a function that rises everywhere
+        odds = np.exp(F) if self.start == "scores" else np.exp((F - 1) * self._scale())
+        values = np.where(scores.ids >= 0, odds / (1 + odds), 0).astype(np.float32)
+        return Scores(scores.ids, values).sorted()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        state = {
+            "q": self.q_,
+            "counts": self.counts_,
+            "w1": self.w1_,
+            "w2": self.w2_,
+            "start": np.array([self.share_, self.strength_]),
+        }
+        return state | ({} if self.calibrator_ is None else self.calibrator_.state())
+
+    def restore(self, arrays: Arrays) -> None:
+        names = {"q", "counts", "w1", "w2", "start"}
+        if set(arrays) - {"calibration"} != names or any(arrays[n].dtype != np.float32 for n in names - {"start"}):
+            raise ValueError(f"{sorted(names)} are needed, as float32")
+        q, counts, w1, w2 = (np.asarray(arrays[name]) for name in ("q", "counts", "w1", "w2"))
+        if (
+            q.ndim != 1
+            or q.shape != counts.shape
+            or w1.shape != (self.blocks, len(q), self.width)
+            or w2.shape != w1.shape
+        ):
+            raise ValueError(
+                f"weights of {w1.shape} and {w2.shape} do not fit {self.blocks} blocks of {self.width} units"
+            )
+        start = arrays["start"]
+        if start.shape != (2,) or start.dtype != np.float64 or not (0 <= start[0] <= 1 and 0 <= start[1] <= 10):
+            raise ValueError("'start' must be a share from 0 to 1 and a strength from 0 to 10")
+        if not (np.isfinite(q).all() and (q >= 1).all() and np.isfinite(counts).all()):
+            raise ValueError("inverse propensities are finite and at least 1")
+        self.q_, self.counts_, self.w1_, self.w2_ = q, counts, w1, w2
+        self.share_, self.strength_ = (float(value) for value in start)
+        self.calibrator_ = Calibrator.restored(arrays["calibration"]) if "calibration" in arrays else None
+
+
+def _truth(scores: Scores, corpus: Corpus) -> Bools:
+    """Which shortlisted labels are true, bool (n, k)."""
+    truth = np.zeros(scores.ids.shape, dtype=bool)
+    _mark(corpus.Y.indptr.astype(np.int64), corpus.Y.indices, corpus.Y.data, scores.ids, truth)
+    return truth
+
+
+@njit(nogil=True, cache=True)
+def _mark(indptr: Longs, indices: Ints, data: Floats, ids: Ints, truth: Bools) -> None:
+    for d in range(len(ids)):
+        for b in range(ids.shape[1]):
+            for p in range(indptr[d], indptr[d + 1]):
+                if indices[p] == ids[d, b] and data[p] >= 0.5:
+                    truth[d, b] = True
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _block(
+    ids: Ints,
+    size: int,
+    F: Floats,
+    shift: Floats,
+    scale: np.float32,
+    w1: Floats,
+    w2: Floats,
+    read: Floats,
+    hidden: Floats,
+    out: Floats,
+) -> None:
+    """out = F + W2 relu(W1 p) over the first `size` labels of a shortlist.
+
+    read receives p, the probabilities F stands for (F itself where the scale is 0), hidden the units.
+    """
+    width = w1.shape[1]
+    for v in range(width):
+        hidden[v] = 0
+    for b in range(size):
+        read[b] = F[b] if scale == 0 else min(np.float32(1), np.exp((F[b] - shift[b] - np.float32(1)) * scale))
+        row, value = w1[ids[b]], read[b]
+        for v in range(width):
+            hidden[v] += value * row[v]
+    for v in range(width):
+        hidden[v] = max(hidden[v], np.float32(0))
+    for b in range(size):
+        row = w2[ids[b]]
+        total = np.float32(0)
+        for v in range(width):
+            total += row[v] * hidden[v]
+        out[b] = F[b] + total
+
+
+@njit(nogil=True, cache=True)
+def _forward(ids: Ints, F: Floats, shift: Floats, w1: Floats, w2: Floats, scale: np.float32) -> None:
+    """All blocks on every document's shortlist, in place."""
+    read = np.zeros(ids.shape[1], dtype=np.float32)
+    hidden = np.zeros(w1.shape[2], dtype=np.float32)
+    out = np.zeros(ids.shape[1], dtype=np.float32)
+    for d in range(len(ids)):
+        size = 0
+        while size < ids.shape[1] and ids[d, size] >= 0:
+            size += 1
+        for block in range(w1.shape[0]):
+            _block(ids[d], size, F[d], shift[d], scale, w1[block], w2[block], read, hidden, out)
+            F[d, :size] = out[:size]
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def loss_gradient(
+    ids: Ints,
+    size: int,
+    F: Floats,
+    truth: Bools,
+    counts: Floats,
+    weight: Floats,
+    margin: float,
+    balance: float,
+    out: Floats,
+) -> float:
+    """The loss of one document; out receives its derivative by F."""
+    loss = np.float32(0)
+    n_true = 0
+    for b in range(size):
+        out[b] = 0
+        n_true += truth[b]
+    n_wrong = size - n_true
+    pairs = n_true * (n_true - 1)
+    for i in range(size):
+        if not truth[i]:
+            continue
+        for j in range(size):
+            if j == i:
+                continue
+            if truth[j]:
+                n_i, n_j = counts[ids[i]], counts[ids[j]]
+                if n_i > n_j and F[i] > F[j]:
+                    # each unordered pair comes twice in the double sum, once with each sign of both factors
+                    share = np.float32(2) * (n_i - n_j) / (n_i + n_j) / np.float32(pairs)
+                    loss += share * (F[i] - F[j])
+                    out[i] += share
+                    out[j] -= share
+            elif F[j] - F[i] + margin > 0:
+                share = np.float32(balance) * weight[ids[i]] / np.float32(n_true * n_wrong)
+                loss += share * (F[j] - F[i] + margin)
+                out[j] += share
+                out[i] -= share
+    return float(loss)
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _pass(
+    order: NDArray[np.int64],
+    ids: Ints,
+    start: Floats,
+    shift: Floats,
+    truth: Bools,
+    counts: Floats,
+    weight: Floats,
+    w1: Floats,
+    w2: Floats,
+    g1: Floats,
+    g2: Floats,
+    margin: float,
+    balance: float,
+    rate: float,
+    scale: np.float32,
+) -> None:
+    """One pass of AdaGrad, document by document."""
+    blocks, _, width = w1.shape
+    k = ids.shape[1]
+    F = np.zeros((blocks + 1, k), dtype=np.float32)
+    read = np.zeros((blocks, k), dtype=np.float32)
+    hidden = np.zeros((blocks, width), dtype=np.float32)
+    back = np.zeros(width, dtype=np.float32)
+    slope = np.zeros(k, dtype=np.float32)
+    for d in order:
+        size = 0
+        while size < k and ids[d, size] >= 0:
+            size += 1
+        F[0, :size] = start[d, :size]
+        for block in range(blocks):
+            _block(
+                ids[d], size, F[block], shift[d], scale, w1[block], w2[block], read[block], hidden[block], F[block + 1]
+            )
+        if loss_gradient(ids[d], size, F[blocks], truth[d], counts, weight, margin, balance, slope) == 0:
+            continue
+        for block in range(blocks - 1, -1, -1):
+            h = hidden[block]
+            back[:] = 0
+            for b in range(size):
+                s = slope[b]
+                if s == 0:
+                    continue
+                row, squares = w2[block, ids[d, b]], g2[block, ids[d, b]]
+                for v in range(width):
+                    back[v] += s * row[v]
+                    step = s * h[v]
+                    squares[v] += step * step
+                    row[v] -= rate * step / np.sqrt(squares[v])
+            for v in range(width):
+                if h[v] <= 0:
+                    back[v] = 0
+            for b in range(size):
+                value = read[block, b]
+                row, squares = w1[block, ids[d, b]], g1[block, ids[d, b]]
+                passed = np.float32(0)
+                for v in range(width):
+                    passed += back[v] * row[v]
+                    step = value * back[v]
+                    squares[v] += step * step
+                    row[v] -= rate * step / np.sqrt(squares[v])
+                if scale == 0:
+                    slope[b] += passed
+                elif value < 1:
+                    slope[b] += passed * value * scale

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import __version__
+from longtail.cli import analyse
 from longtail.cli.demo import demo
 from longtail.cli.evaluate import evaluate
 from longtail.cli.inspect import inspect
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 for verb in (demo, train, predict, evaluate, inspect, methods):
     app.command(verb.__name__)(verb)
+app.add_typer(analyse.app, name="analyse")
 
 #: Root of the argument parser's own errors: typer brings click along, or holds a copy of it, by version.
 _ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

@@ -1,0 +1,187 @@
+"""longtail analyse: what the weights of trained models look like, and what Taug changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail.cli import options
+from longtail.cli.console import note, print_json, start_run, stdout_console
+from longtail.cli.data import DataOptions
+
+if TYPE_CHECKING:
+    from longtail.tagger import Tagger
+
+app = typer.Typer(no_args_is_help=True, help="Look into trained models: norms of the labels' weights, effects of Taug.")
+
+_Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]
+_Png = Annotated[Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)]
+
+
+@app.command()
+def norms(
+    models: _Models,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Documents to predict: does a larger norm enter the top k more often?"),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Labels predicted for each document of --data.")] = 5,
+    png: _Png = None,
+    labels: options.LabelsFile = None,
+    text_field: options.TextField = None,
+    labels_field: options.LabelsField = None,
+    separator: options.Separator = None,
+    split: options.Split = None,
+    skip_bad: options.SkipBad = False,
+    threads: options.Threads = 0,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Norm of each label's separator against how frequent the label is, for one or more models.
+
+    Correlations are Spearman's over labels: of the norm with the frequency
+    and, given --data, with how often a label enters the top k.
+    """
+    _check_png(png, overwrite)
+    run = start_run(threads=threads, quiet=quiet)
+    taggers = _load(models, threads)
+    from longtail.errors import UsageError
+    from longtail.report.norms import entering_report, frequency_report, label_norms
+
+    found = []
+    for path, tagger in zip(models, taggers, strict=True):
+        try:
+            found.append(label_norms(tagger.learner))
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    corpus = None if data is None else how.read(data, run, split="test", need_labels=False)
+    shown = []
+    for head, tagger, own in zip(_headers(models, taggers), taggers, found, strict=True):
+        top = None if corpus is None else entering_report(own, tagger.labels_, tagger.score(corpus, k, run=run))
+        shown.append({**head, **frequency_report(own, tagger.labels_), "top_k": top})
+    _note_other_labels(taggers)
+    from longtail.report import analysis
+
+    if png is not None:
+        analysis.norms_png(shown, png, overwrite=overwrite)
+    if json:
+        print_json({"data": None if data is None else str(data), "models": shown})
+        return
+    console = stdout_console()
+    console.print(analysis.norms_table(shown))
+    console.print()
+    console.print(analysis.correlation_table(shown))
+    console.print()
+    console.print(analysis.norms_plot(shown), end="")
+    _say_drawn(png)
+
+
+@app.command()
+def taug(
+    models: _Models,
+    data: Annotated[Path, typer.Option("--data", help="Documents with labels to measure on.", show_default=False)],
+    propensity: Annotated[
+        str, typer.Option("--propensity", help="Preset of A and B: default, wikipedia, amazon.")
+    ] = "default",
+    png: _Png = None,
+    labels: options.LabelsFile = None,
+    text_field: options.TextField = None,
+    labels_field: options.LabelsField = None,
+    separator: options.Separator = None,
+    split: options.Split = None,
+    skip_bad: options.SkipBad = False,
+    threads: options.Threads = 0,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """PSP, P and the tail's recall against the number of noisy copies (n_aug) and the head's share (tau).
+
+    Both are read from each model's own configuration; a plain model has no copies.
+    Models that differ in nothing but their seed are averaged.
+    """
+    from longtail.labels import propensity_parameters
+
+    A, B = propensity_parameters(propensity)
+    _check_png(png, overwrite)
+    run = start_run(threads=threads, quiet=quiet)
+    taggers = _load(models, threads)
+    from longtail.errors import UsageError
+    from longtail.report.taug import KS, Measured, Setting, slices
+
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    corpus = how.read(data, run, split="test")
+    measured = []
+    for tagger in taggers:
+        report = tagger.evaluate(corpus, ks=KS, A=A, B=B, run=run)
+        measured.append(Measured.of(Setting.of(tagger.config(), tagger.labels_), report))
+    _note_other_labels(taggers)
+    heads = _headers(models, taggers)
+    shown = [{**head, **own.figures} for head, own in zip(heads, measured, strict=True)]
+    curves = [one.to_dict() for one in slices(measured)]
+    if png is not None and not curves:
+        raise UsageError("--png: there is no curve to draw; give models of one learner that differ in n_aug or tau")
+    from longtail.report import analysis
+
+    if png is not None:
+        analysis.taug_png(curves, png, overwrite=overwrite)
+    if json:
+        print_json({"data": str(data), "A": A, "B": B, "models": shown, "slices": curves})
+        return
+    console = stdout_console()
+    console.print(analysis.taug_table(shown))
+    console.print()
+    console.print(analysis.taug_plot(curves), end="")
+    _say_drawn(png)
+
+
+def _check_png(png: Path | None, overwrite: bool) -> None:
+    if png is not None:
+        from longtail.files import check_output
+
+        check_output(png, overwrite=overwrite)
+
+
+def _load(models: list[Path], threads: int) -> list[Tagger]:
+    """All of them before any work: arrays are mapped, not copied, and the last one may be the one that is missing."""
+    from longtail.tagger import Tagger
+
+    return [Tagger.load(path, threads=threads) for path in models]
+
+
+def _headers(models: list[Path], taggers: list[Tagger]) -> list[dict[str, Any]]:
+    """What the JSON says first of each model: where it is, and its setting."""
+    from longtail.report.taug import Setting
+
+    names = [path.resolve().name for path in models]
+    headers = []
+    for path, name, tagger in zip(models, names, taggers, strict=True):
+        setting = Setting.of(tagger.config(), tagger.labels_)
+        headers.append(
+            {
+                "model": str(path),
+                "name": name if names.count(name) == 1 else str(path),
+                "description": setting.describe(),
+                **setting.to_dict(),
+                "seed": tagger.seed,
+            }
+        )
+    return headers
+
+
+def _note_other_labels(taggers: list[Tagger]) -> None:
+    """Curves over different labels can be drawn side by side, but hardly mean anything."""
+    first = taggers[0].labels_
+    for tagger in taggers[1:]:
+        if list(tagger.labels_.names) != list(first.names) or (tagger.labels_.frequency != first.frequency).any():
+            note("the models were not trained on the same labels and counts; they compare only roughly")
+            return
+
+
+def _say_drawn(png: Path | None) -> None:
+    if png is not None:
+        stdout_console().print(f"drawn into {png}", markup=False)

@@ -61,6 +61,10 @@ class Part:
         self.validate()
         return self
 
+    def unfitted(self) -> Self:
+        """A new part with the same options, parts inside it included, and nothing learnt."""
+        return type(self)(**{name: _unfitted(value) for name, value in self.get_params().items()})
+
     # what a model directory keeps
     def state(self) -> dict[str, NDArray[Any]]:
         """Fitted state as named arrays; nothing for parts that have none."""
@@ -70,6 +74,12 @@ class Part:
         """Takes back what `state` gave, checking every shape and index before it is used."""
         if arrays:
             raise ValueError(f"{type(self).__name__} keeps no arrays, the file has {sorted(arrays)[:3]}")
+
+
+def _unfitted(value: Any) -> Any:
+    if isinstance(value, Part):
+        return value.unfitted()
+    return [_unfitted(item) for item in value] if isinstance(value, list) else value
 
 
 def require_field(part: Part, name: str) -> None:

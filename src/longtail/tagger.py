@@ -148,7 +148,7 @@ class Tagger:
         shortlists = []
         for held_out in folds:
             rest = np.setdiff1d(np.arange(len(augmented)), held_out)
-            learner = cast(Learner, build(config_of(self.learner)))
+            learner = self.learner.unfitted()
             fold_run = Run(run.seed, run.threads, run.progress)
             learner.fit(prepared(augmented.rows(rest), learner), run=fold_run)
             shortlists.append(learner.score(plain.rows(held_out), SHORTLIST, run=fold_run).top(SHORTLIST))

@@ -16,8 +16,8 @@ from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.learners.base import Learner
-from longtail.part import Arrays, Part, option, prefixed, under
-from longtail.registry import build, config_of
+from longtail.part import Arrays, option, prefixed, under
+from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -51,7 +51,7 @@ class Decoupled(Learner):
     def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(s for s in self.learner.spaces if self.tail is None or s in self.tail.spaces)
 
-    def _sides(self) -> list[Part]:
+    def _sides(self) -> list[Learner]:
         return [self.learner, self.tail or self.learner]
 
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
@@ -68,8 +68,7 @@ class Decoupled(Learner):
         for given, member_config, columns in zip(sides, self._sides(), self.columns_, strict=True):
             part = given.columns(columns)
             strength = np.bincount(_row_of(part), weights=part.weighted_targets(), minlength=len(part))
-            member = build(config_of(member_config))
-            assert isinstance(member, Learner)
+            member = member_config.unfitted()
             part = prepared(part.rows(np.flatnonzero(strength > 0)), member)
             member.fit(part, valid=valid and valid.columns(columns), run=run)
             self.members_.append(member)
@@ -99,8 +98,7 @@ class Decoupled(Learner):
         self.n_labels_ = len(both)
         self.members_ = []
         for name, side, columns in zip(("head-model", "tail-model"), self._sides(), self.columns_, strict=True):
-            member = build(config_of(side))
-            assert isinstance(member, Learner)
+            member = side.unfitted()
             member.restore(under(name, arrays))
             if member.n_labels_ != len(columns):
                 raise ValueError(f"the {name} has {member.n_labels_} labels, not {len(columns)}")
@@ -116,7 +114,7 @@ def _width(members: list[Learner]) -> int | None:
     return widths.pop() if widths else None
 
 
-def _union(parts: list[Part], name: str) -> tuple[str, ...]:
+def _union(parts: list[Learner], name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for part in parts for value in getattr(part, name)))
 
 

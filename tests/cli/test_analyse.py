@@ -91,7 +91,7 @@ def test_taug_json(command: Command, trained: Path) -> None:
     for name in ("P@1", "P@5", "PSP@1", "PSP@3"):
         assert second[name] == alone[name]
     assert second["tail_recall@5"] == next(b["recall@5"] for b in alone["bands"] if b["name"] == "tail")
-    by_copies, _, by_share = found["slices"]
+    by_copies, by_share = found["slices"]
     assert [point["n_aug"] for point in by_copies["points"]] == [0, 1, 4]
     assert [point["tau"] for point in by_share["points"]] == [0.1, 0.3, 1]
     assert by_share["points"][-1]["PSP@1"] == found["models"][0]["PSP@1"]

@@ -76,10 +76,13 @@ def test_seeds_are_averaged() -> None:
 
 def test_the_head_s_share() -> None:
     models = [measured(3), measured(5, augment=[taug(4, 0.1)]), measured(4, augment=[taug(4, 0.5)])]
-    copies, *_, share = slices(models)
-    assert [copies.against, share.against] == ["n_aug", "tau"]
-    assert share.fixed == "bonsai, dropout+swap, n_aug 4"
+    (share,) = slices(models)
+    assert share.against == "tau" and share.fixed == "bonsai, dropout+swap, n_aug 4"
     assert curve(share) == {0.1: 5, 0.5: 4, 1: 3}, "the plain model has all labels in the head"
+    found = slices([*models, measured(4.5, augment=[taug(1, 0.1)])])
+    assert [(one.against, curve(one)) for one in found] == [
+        ("n_aug", {0: 3, 1: 4.5, 4: 5}), ("tau", {0.1: 5, 0.5: 4, 1: 3})
+    ]  # fmt: skip
 
 
 def test_models_that_differ_in_more_than_one_thing_make_no_curve() -> None:

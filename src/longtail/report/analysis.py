@@ -68,7 +68,7 @@ def norms_plot(models: Sequence[Mapping[str, Any]], *, width: int = 64) -> Text:
     plot = Text()
     top = max((point["mean_norm"] for model in models for point in model["curve"]), default=0.0)
     if top <= 0:
-        return plot.append("all norms are 0\n")
+        return plot.append("no label has a norm above 0\n")
     height = 10 if len(models) == 1 else 6
     margin = max(len(f"{top:.2f}"), 4)
     for model in models:
@@ -130,7 +130,7 @@ def _mark_bands(axes: Axes, curve: Sequence[Mapping[str, Any]]) -> None:
             if number:
                 axes.axvline(point["first_rank"], color="0.75", linewidth=0.8, zorder=0)
             axes.annotate(name, (point["first_rank"], 1), (3, -11), xycoords=("data", "axes fraction"),
-                          textcoords="offset points", color="0.45", fontsize=9)  # fmt: skip
+                          textcoords="offset points", color="0.45", fontsize=8)  # fmt: skip
 
 
 def _draw_shares(axes: Axes, models: Sequence[Mapping[str, Any]]) -> None:
@@ -142,7 +142,8 @@ def _draw_shares(axes: Axes, models: Sequence[Mapping[str, Any]]) -> None:
         norms, shares = [group["mean_norm"] for group in points], [100 * group["share"] for group in points]
         axes.plot(norms, shares, label=f"{model['name']}: {_number(top['spearman'])}", **_style(number))
     axes.set(yscale="log", xlabel="norm of the separator (ten groups of labels)", ylabel="mean % of documents")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     _plain_ticks(axes.yaxis)
     axes.set_title(f"How often a label enters the top {models[0]['top_k']['k']}")
     axes.legend(frameon=False, loc="best", title="rank correlation of the two")
@@ -239,7 +240,8 @@ def _who(model: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _legend(model: Mapping[str, Any]) -> str:
-    return f"{model['name']} ({model['description']})"
+    name, description = model["name"], model["description"]
+    return name if name == description else f"{name} ({description})"
 
 
 def _style(number: int) -> dict[str, Any]:

@@ -135,23 +135,32 @@ def slices(models: Sequence[Measured]) -> list[Slice]:
     Copies: the model without any is the decoupled one if there is one, else the plain one.
     Head's share: the plain model stands at 1, where every label is a head label.
     """
-    found = []
-    for key in dict.fromkeys(_all_but_copies(m.setting) for m in models if m.setting.n_aug):
-        learner, rerank, decoupled, tau, noise = key
-        with_copies = [m for m in models if m.setting.n_aug and _all_but_copies(m.setting) == key]
-        without = [m for m in models if not m.setting.n_aug and _all_but_copies(m.setting)[:4] == key[:4]]
-        members = with_copies + (without if decoupled and without else _plain(models, learner, rerank))
-        words = [learner, *rerank, "+".join(noise), f"tau {tau:g}" if tau is not None else ""]
-        found.append(_slice("n_aug", words, [(float(m.setting.n_aug), m) for m in members]))
-    for key in dict.fromkeys(_all_but_share(m.setting) for m in models if not m.setting.plain):
-        learner, rerank, _, n_aug, noise = key
-        members = [m for m in models if not m.setting.plain and _all_but_share(m.setting) == key]
+    by_share = []
+    covered = set()
+    for shared in dict.fromkeys(_all_but_share(m.setting) for m in models if not m.setting.plain):
+        learner, rerank, _, n_aug, noise = shared
+        members = [m for m in models if not m.setting.plain and _all_but_share(m.setting) == shared]
         if len({m.setting.tau for m in members}) < 2:
-            continue  # one share and the plain model are the same two points as against the number of copies
+            continue
+        covered.add(shared)
         members += _plain(models, learner, rerank)
         words = [learner, *rerank, "+".join(noise), f"n_aug {n_aug}"]
-        found.append(_slice("tau", words, [(1.0 if (t := m.setting.tau) is None else t, m) for m in members]))
-    return [one for one in found if len(one.points) > 1]
+        by_share.append(_slice("tau", words, [(1.0 if (t := m.setting.tau) is None else t, m) for m in members]))
+    by_copies = []
+    for key in dict.fromkeys(_all_but_copies(m.setting) for m in models if m.setting.n_aug):
+        learner, rerank, decoupled, tau, noise = key
+        members = [m for m in models if m.setting.n_aug and _all_but_copies(m.setting) == key]
+        without = [m for m in models if not m.setting.n_aug and _all_but_copies(m.setting)[:4] == key[:4]]
+        if not without and {_all_but_share(m.setting) for m in members} <= covered and _one_n_aug(members):
+            continue  # it and the plain model are two points of the curve over the head's share
+        members += without if decoupled and without else _plain(models, learner, rerank)
+        words = [learner, *rerank, "+".join(noise), f"tau {tau:g}" if tau is not None else ""]
+        by_copies.append(_slice("n_aug", words, [(float(m.setting.n_aug), m) for m in members]))
+    return [one for one in by_copies + by_share if len(one.points) > 1]
+
+
+def _one_n_aug(models: Sequence[Measured]) -> bool:
+    return len({m.setting.n_aug for m in models}) == 1
 
 
 def _all_but_copies(setting: Setting) -> tuple[str, tuple[str, ...], bool, float | None, tuple[str, ...]]:

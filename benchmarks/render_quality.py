@@ -143,7 +143,7 @@ def ranknet_section(results: Results) -> str:
         lines.append(_line("no re-ranking", [row["figures"] for row in rows], ""))
         for name, title, strengths in (
             ("inverse-propensity", "inverse propensity", ("0.25", "0.5", "0.75", "1.0")),
-            ("ranknet", "RankNet", ("0.0", "0.25", "0.5", "0.75", "1.0")),
+            ("ranknet", "RankNet", ("0.0", "0.5", "1.0")),
         ):
             lines += [
                 _line(f"{title}, strength {strength}", [row["curves"][name][strength] for row in rows], "")

@@ -30,7 +30,7 @@ from longtail.scores import Scores
 
 RESULT = RESULTS / "tail.json"
 SEEDS = (0, 1, 2)
-STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+STRENGTHS = {"inverse-propensity": (0.0, 0.25, 0.5, 0.75, 1.0), "ranknet": (0.0, 0.5, 1.0)}
 CORPORA = ("eurlex57k", "gutenberg-lcsh-titles")
 LEARNERS: dict[str, dict[str, Any]] = {
     "parabel-1": {"part": "parabel", "trees": 1},
@@ -118,14 +118,14 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
 def curves(held_out: Scores, documents: Corpus, scores: Scores, test: Corpus, run: Run) -> dict[str, Any]:
     """Both re-rankers at every strength; RankNet as printed and with the strength it chooses."""
     made: dict[str, Any] = {"inverse-propensity": {}, "ranknet": {}}
-    for strength in STRENGTHS:
-        for name, part in (("inverse-propensity", InversePropensity), ("ranknet", RankNet)):
+    for name, part in (("inverse-propensity", InversePropensity), ("ranknet", RankNet)):
+        for strength in STRENGTHS[name]:
             ranked = part(strength=strength).fit(held_out, documents, run=run).rerank(scores)
             made[name][str(strength)] = figures(ranked, test)
     start = time.perf_counter()
     chosen = RankNet().fit(held_out, documents, run=run)
     made["seconds"] = round(time.perf_counter() - start, 2)
-    made["chosen"] = {"strength": chosen.strength_, "share": chosen.share_, **figures(chosen.rerank(scores), test)}
+    made["chosen"] = {"exponent": chosen.exponent_, "share": chosen.share_, **figures(chosen.rerank(scores), test)}
     printed = RankNet(start="scores").fit(held_out, documents, run=run)
     made["printed"] = figures(printed.rerank(scores), test)
     return made

@@ -8,16 +8,16 @@ touched: y is 0 elsewhere. The population-aware loss of a document with true lab
   + lambda * mean over i in T, k not in T of w_i [F_k - F_i + c]_+   a wrong label must not outrank a true one
 
 n being training counts. As printed (`start = "scores"`), y are the learner's scores and w = 1. By default the blocks
-correct a better start: log F = (1 - a) log f + a log p + strength log q, with p the calibrated probability of the score
-f, q the inverse propensity, and a chosen on validation documents (a = 0 is plain inverse propensity); and w_i is q_i,
-what PSP pays for label i. W1 always reads probabilities, in which most labels are near 0.
+correct a better start: log F = (1 - a) log f + a log p + e log q, with p the calibrated probability of the score
+f and q the inverse propensity; and w_i is q_i, what PSP pays for label i. W1 always reads probabilities, in which most
+labels are near 0. `strength` says how much precision may be spent: of all (a, e) that on validation documents are no
+worse than inverse propensity of that strength in P@1 and in PSP@1, 3 and 5, the best is taken.
 
 Written in numba rather than torch: the work is a few sparse products a document, and the core install stays small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -37,9 +37,9 @@ from longtail.scores import Scores
 FLOOR = 1e-4
 
 
-#: Shares of calibration and strengths tried on validation documents.
+#: Shares of calibration, and exponents of q, tried on validation documents.
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
-STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+EXPONENTS = tuple(round(0.1 * step, 1) for step in range(13))
 
 
 @dataclass(kw_only=True)
@@ -48,8 +48,8 @@ class RankNet(Reranker):
 
     strength: float | None = option(
         None,
-        "exponent of the inverse propensity, 0 for precision to 1 for rare labels; by default what adds up to the most "
-        "on validation documents",
+        "how much precision may be spent on rare labels, as inverse propensity of this strength would: 0 none, 1 the "
+        "paper's; by default what adds up to the most",
         low=0,
         high=10,
     )
@@ -83,21 +83,28 @@ class RankNet(Reranker):
     def _choose_start(
         self, scores: Scores, truth: Bools, train: NDArray[np.int64], valid: NDArray[np.int64], rng: np.random.Generator
     ) -> None:
-        """The calibrator, and the share of it and the strength that are best on validation documents."""
-        self.calibrator_, self.share_, self.strength_ = None, 0.0, 1.0 if self.strength is None else self.strength
+        """The calibrator, and the share of it and the exponent of q that are best on validation documents."""
+        self.calibrator_, self.share_, self.exponent_ = None, 0.0, 1.0 if self.strength is None else self.strength
         if self.start == "scores" or len(train) == 0 or len(valid) == 0:
             return
-        shares: Sequence[float] = (0.0,)
+        given = (0.0, self.exponent_)
+        choices = [given]
         if self.start == "calibrated" and not truth[train].all():
             self.calibrator_ = Calibrator().fit(scores.rows(train), truth[train], self.counts_, rng)
-            shares = SHARES
+            choices += [(share, exponent) for share in SHARES for exponent in EXPONENTS]
+        elif self.strength is None:
+            choices += [(0.0, exponent) for exponent in EXPONENTS]
         held_out, right = scores.rows(valid), truth[valid]
-        worths = {}
-        for strength in STRENGTHS if self.strength is None else (self.strength,):
-            for share in shares:
-                self.strength_, self.share_ = strength, share
-                worths[strength, share] = self._worth(held_out, right, self._start(held_out))
-        self.strength_, self.share_ = max(worths, key=lambda choice: worths[choice])
+        logarithms = self._logarithms(held_out)
+        measured = {}
+        for self.share_, self.exponent_ in choices:
+            F = self._start(held_out, logarithms)
+            measured[self.share_, self.exponent_] = self._measures(held_out, right, F)
+        if self.strength is not None:
+            # no worse than inverse propensity of that strength: P@1 and PSP@1, 3, 5 (the first four measures)
+            bar = measured[given][:4]
+            measured = {choice: m for choice, m in measured.items() if (m[:4] >= bar).all()}
+        self.share_, self.exponent_ = max(measured, key=lambda choice: measured[choice].sum())
 
     def _train(
         self,
@@ -130,15 +137,22 @@ class RankNet(Reranker):
                     break
         self.w1_, self.w2_ = kept_w1, kept
 
-    def _worth(self, scores: Scores, truth: Bools, F: Floats) -> float:
-        """PSP and P at 1, 3 and 5, added up: what is won for rare labels must not be lost on the others."""
+    def _measures(self, scores: Scores, truth: Bools, F: Floats) -> NDArray[np.float64]:
+        """P@1, PSP@1, PSP@3, PSP@5, P@3, P@5 over the shortlists, as shares."""
         if len(scores) == 0:
-            return 0.0
-        order = np.argsort(-F, axis=1, kind="stable")[:, :5]
-        gain = np.take_along_axis(np.where(truth, self.q_[scores.ids], 0), order, axis=1)
-        ideal = -np.sort(-np.where(truth, self.q_[scores.ids], 0), axis=1)[:, :5]
-        hits = np.take_along_axis(truth, order, axis=1)
-        return float(sum(gain[:, :k].sum() / ideal[:, :k].sum() + hits[:, :k].mean() for k in (1, 3, 5)))
+            return np.zeros(6)
+        worth = np.where(truth, self.q_[scores.ids], 0)
+        best = np.argpartition(-F, min(4, F.shape[1] - 1), axis=1)[:, :5]
+        order = np.take_along_axis(best, np.argsort(-np.take_along_axis(F, best, 1), axis=1, kind="stable"), 1)
+        gain, hits = np.take_along_axis(worth, order, 1), np.take_along_axis(truth, order, 1)
+        ideal = -np.sort(-worth, axis=1)[:, :5]
+        psp = [gain[:, :k].sum(dtype=np.float64) / max(ideal[:, :k].sum(dtype=np.float64), 1e-12) for k in (1, 3, 5)]
+        precision = [hits[:, :k].mean(dtype=np.float64) for k in (1, 3, 5)]
+        return np.array([precision[0], *psp, *precision[1:]])
+
+    def _worth(self, scores: Scores, truth: Bools, F: Floats) -> float:
+        """P and PSP at 1, 3 and 5, added up: what is won for rare labels must not be lost on the others."""
+        return float(self._measures(scores, truth, F).sum())
 
     def _scale(self) -> np.float32:
         """How many natural logarithms one unit of F is; 0 where F is on the scale of the scores themselves."""
@@ -148,17 +162,23 @@ class RankNet(Reranker):
         """What F has of the propensity: taken off before W1 reads F as a probability."""
         if self.start == "scores":
             return np.zeros(scores.ids.shape, dtype=np.float32)
-        return (self.strength_ * np.log(self.q_[scores.ids]) / self._scale()).astype(np.float32)
+        return (self.exponent_ * np.log(self.q_[scores.ids]) / self._scale()).astype(np.float32)
 
-    def _start(self, scores: Scores) -> Floats:
-        """F before the blocks, about 0 to 1."""
+    def _logarithms(self, scores: Scores) -> tuple[Floats, Floats]:
+        """log f and log p, p the calibrated probability; log f twice without a calibrator."""
+        plain = np.log(np.maximum(scores.values, FLOOR)).astype(np.float32)
+        if self.calibrator_ is None:
+            return plain, plain
+        calibrated = self.calibrator_.log_probability(scores, self.counts_)
+        return plain, np.maximum(calibrated, np.log(FLOOR)).astype(np.float32)
+
+    def _start(self, scores: Scores, logarithms: tuple[Floats, Floats] | None = None) -> Floats:
+        """F before the blocks, about 0 to 1; -inf at padding."""
         if self.start == "scores":
             return np.array(scores.values, dtype=np.float32)
-        logarithm = np.log(np.maximum(scores.values, FLOOR)).astype(np.float64)
-        if self.calibrator_ is not None and self.share_ > 0:
-            calibrated = np.maximum(self.calibrator_.log_probability(scores, self.counts_), np.log(FLOOR))
-            logarithm = (1 - self.share_) * logarithm + self.share_ * calibrated
-        F = 1 + logarithm / self._scale() + self._shift(scores)
+        plain, calibrated = logarithms or self._logarithms(scores)
+        mixed = (1 - self.share_) * plain + self.share_ * calibrated
+        F = 1 + mixed / self._scale() + self._shift(scores)
         return np.where(scores.ids >= 0, F, -np.inf).astype(np.float32)
 
     def _blocks(self, scores: Scores) -> Floats:
@@ -179,7 +199,7 @@ class RankNet(Reranker):
             "counts": self.counts_,
             "w1": self.w1_,
             "w2": self.w2_,
-            "start": np.array([self.share_, self.strength_]),
+            "start": np.array([self.share_, self.exponent_]),
         }
         return state | ({} if self.calibrator_ is None else self.calibrator_.state())
 
@@ -199,11 +219,11 @@ class RankNet(Reranker):
             )
         start = arrays["start"]
         if start.shape != (2,) or start.dtype != np.float64 or not (0 <= start[0] <= 1 and 0 <= start[1] <= 10):
-            raise ValueError("'start' must be a share from 0 to 1 and a strength from 0 to 10")
+            raise ValueError("'start' must be a share from 0 to 1 and an exponent from 0 to 10")
         if not (np.isfinite(q).all() and (q >= 1).all() and np.isfinite(counts).all()):
             raise ValueError("inverse propensities are finite and at least 1")
         self.q_, self.counts_, self.w1_, self.w2_ = q, counts, w1, w2
-        self.share_, self.strength_ = (float(value) for value in start)
+        self.share_, self.exponent_ = (float(value) for value in start)
         self.calibrator_ = Calibrator.restored(arrays["calibration"]) if "calibration" in arrays else None
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import fnmatch
 import hashlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -124,3 +126,32 @@ def write_text(path: Path, content: str) -> None:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def run_rows(
+    description: str,
+    result: Path,
+    command: str,
+    rows: Sequence[dict[str, Any]],
+    measure: Callable[[dict[str, Any], Path], dict[str, Any]],
+) -> None:
+    """The command line of a runner: measures the rows that are not finished yet and keeps each as soon as it is.
+
+    A row has a name under "row"; `measure` gives it back with its "figures".
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--rows", default="*", help="only rows whose name matches, such as 'eurlex57k/*'")
+    parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
+    options = parser.parse_args()
+    data = data_folder(options.data)
+    done = {row["row"]: row for row in read_json(result)["rows"]} if result.exists() else {}
+    for row in rows:
+        name = row["row"]
+        if not fnmatch.fnmatch(name, options.rows) or (name in done and not options.fresh):
+            continue
+        done[name] = measure(row, data)
+        shown = " ".join(f"{metric} {done[name]['figures'][metric]:.2f}" for metric in ("P@1", "P@5", "PSP@1", "PSP@5"))
+        print(name, shown, flush=True)
+        kept = [done[each["row"]] for each in rows if each["row"] in done]
+        write_json(result, {"command": command, "machine": machine(), "rows": kept})

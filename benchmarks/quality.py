@@ -8,8 +8,6 @@ it stopped; figures are of the test split, which nothing is chosen on.
 
 from __future__ import annotations
 
-import argparse
-import fnmatch
 import json
 import subprocess
 import sys
@@ -17,9 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import data_folder, machine, write_json
+from common import RESULTS, run_rows
 
-RESULT = Path(__file__).parent / "results" / "quality.json"
+RESULT = RESULTS / "quality.json"
 SEEDS = (0, 1, 2)
 CORPORA = {
     "eurlex57k": ("train.jsonl.gz", "test.jsonl.gz"),
@@ -60,23 +58,5 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     return {**row, "train": trained, "figures": figures, "all_labels": every}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None)
-    parser.add_argument("--rows", default="*", help="only rows whose name matches, such as 'eurlex57k/bonsai/*'")
-    parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
-    options = parser.parse_args()
-    data = data_folder(options.data)
-    done = {} if not RESULT.exists() else {row["row"]: row for row in json.loads(RESULT.read_text())["rows"]}
-    for row in rows():
-        if not fnmatch.fnmatch(row["row"], options.rows) or (row["row"] in done and not options.fresh):
-            continue
-        done[row["row"]] = measure(row, data)
-        f = done[row["row"]]["figures"]
-        print(row["row"], "P@1 {P@1:.2f} P@5 {P@5:.2f} PSP@1 {PSP@1:.2f} PSP@5 {PSP@5:.2f}".format(**f), flush=True)
-        kept = [done[r["row"]] for r in rows() if r["row"] in done]
-        write_json(RESULT, {"command": "python benchmarks/quality.py", "machine": machine(), "rows": kept})
-
-
 if __name__ == "__main__":
-    main()
+    run_rows(__doc__ or "", RESULT, "python benchmarks/quality.py", rows(), measure)

@@ -10,16 +10,13 @@ Finished rows stay in benchmarks/results/tail.json, so an interrupted run goes o
 
 from __future__ import annotations
 
-import argparse
-import fnmatch
-import json
 import time
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, data_folder, machine, write_json
+from common import RESULTS, run_rows
 from longtail import Corpus, Tagger, evaluate, read
 from longtail.augment.noise import prepared
 from longtail.features.tfidf import Tfidf
@@ -131,28 +128,5 @@ def curves(held_out: Scores, documents: Corpus, scores: Scores, test: Corpus, ru
     return made
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None)
-    parser.add_argument("--rows", default="*", help="only rows whose name matches, such as 'eurlex57k/parabel-1/*'")
-    parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
-    options = parser.parse_args()
-    data = data_folder(options.data)
-    done = {} if not RESULT.exists() else {row["row"]: row for row in json.loads(RESULT.read_text())["rows"]}
-    for row in rows():
-        if not fnmatch.fnmatch(row["row"], options.rows) or (row["row"] in done and not options.fresh):
-            continue
-        done[row["row"]] = measure(row, data)
-        f = done[row["row"]]["figures"]
-        print(
-            row["row"],
-            done[row["row"]]["train_s"],
-            "s P@1 {P@1:.2f} PSP@1 {PSP@1:.2f} PSP@5 {PSP@5:.2f}".format(**f),
-            flush=True,
-        )
-        kept = [done[r["row"]] for r in rows() if r["row"] in done]
-        write_json(RESULT, {"command": "python benchmarks/tail.py", "machine": machine(), "rows": kept})
-
-
 if __name__ == "__main__":
-    main()
+    run_rows(__doc__ or "", RESULT, "python benchmarks/tail.py", rows(), measure)

@@ -7,8 +7,9 @@ Used together, each copy is dropped and then swapped.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from longtail.run import Run
 
 
 @dataclass(kw_only=True)
-class _InputNoise(Augmenter):
+class _InputNoise(Augmenter, ABC):
     """What both share: which documents get copies, how many, and where."""
 
     space: ClassVar[str] = "features"
@@ -29,9 +30,9 @@ class _InputNoise(Augmenter):
     n_aug: int = option(4, "copies of each tail document (paper)", low=0, high=1000)
     tau: float = option(0.1, "labels behind this most frequent share are tail (paper: 0.1 EUR-Lex)", low=0, high=1)
 
+    @abstractmethod
     def chances(self) -> dict[str, float]:
-        """keep and swaps of the noise."""
-        raise NotImplementedError(type(self).__name__)
+        """What it sets of the noise's keep and swaps."""
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """Declares the copies; who trains draws them, or has them written out."""
@@ -62,7 +63,7 @@ class InputDropout(_InputNoise):
 
     rho: float = option(0.8, "probability that a feature stays (not in the paper; measured)", low=0.01, high=1)
 
-    def chances(self) -> dict[str, Any]:
+    def chances(self) -> dict[str, float]:
         return {"keep": self.rho}
 
 
@@ -72,5 +73,5 @@ class InputSwap(_InputNoise):
 
     share: float = option(0.1, "pairs exchanged, as a share of the features (not in the paper)", low=0.001, high=10)
 
-    def chances(self) -> dict[str, Any]:
+    def chances(self) -> dict[str, float]:
         return {"swaps": self.share}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,7 +18,7 @@ SPACES = ("texts", "features", "tokens", "hidden", "context", "classifier")
 
 
 @dataclass(kw_only=True)
-class Learner(Part):
+class Learner(Part, ABC):
     """Base of learners and wrappers.
 
     needs   what it takes from the corpus: "X", "texts", or both
@@ -34,12 +35,14 @@ class Learner(Part):
         n_labels_: int = 0  # columns of the corpus it was fitted on
         n_features_: int | None = None  # columns of its X; None for a learner that reads texts only
 
+    @abstractmethod
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
-        raise NotImplementedError(type(self).__name__)
+        """Learns from the corpus, which stays as it is."""
 
+    @abstractmethod
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         """The k best labels of each document; columns are those of the corpus it was fitted on."""
-        raise NotImplementedError(type(self).__name__)
 
+    @abstractmethod
     def state(self) -> dict[str, NDArray[Any]]:
-        raise NotImplementedError(type(self).__name__)
+        """Fitted state as named arrays."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -40,9 +41,9 @@ class LinearLearner(Learner):
     discount_of_ancestors = 1.0
     all_documents = False
 
+    @abstractmethod
     def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> list[Shape]:
         """One shape a tree."""
-        raise NotImplementedError(type(self).__name__)
 
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
         run = run or Run()

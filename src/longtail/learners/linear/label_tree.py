@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,11 +32,11 @@ class LabelTree(LinearLearner):
     def beam_width(self) -> int:  # type: ignore[override]
         return self.beam
 
+    @abstractmethod
     def divide(
         self, vectors: Rows, members: NDArray[np.int32], n_features: int, depth: int, rng: np.random.Generator, run: Run
     ) -> list[NDArray[np.int32]] | None:
         """The children of a node with these labels, or None for a leaf."""
-        raise NotImplementedError(type(self).__name__)
 
     def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> list[Shape]:
         vectors = label_vectors(

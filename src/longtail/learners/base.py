@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from longtail.corpus import Corpus
 from longtail.part import Part
@@ -42,7 +40,3 @@ class Learner(Part, ABC):
     @abstractmethod
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         """The k best labels of each document; columns are those of the corpus it was fitted on."""
-
-    @abstractmethod
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Fitted state as named arrays."""

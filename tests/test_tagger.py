@@ -16,6 +16,7 @@ from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
+from longtail.learners.linear.label_tree import Parabel
 from longtail.part import option
 from longtail.persist import load_model, save_model
 from longtail.rerank.base import Reranker
@@ -233,7 +234,7 @@ def test_spaces_that_do_not_fit_are_refused_at_once() -> None:
 
 def test_the_refusal_names_learners_that_would_do() -> None:
     @dataclass(kw_only=True)
-    class Closed(Learner):
+    class Closed(Parabel):
         spaces: ClassVar[tuple[str, ...]] = ()
 
     with pytest.raises(UsageError, match=r"learners that do: 'one-vs-all', 'parabel', 'bonsai'"):

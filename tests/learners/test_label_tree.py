@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from longtail.corpus import Corpus
+from longtail.learners.linear.base import unit_rows
 from longtail.learners.linear.label_tree import Bonsai, Parabel
 from longtail.learners.linear.nodes import Documents, Solver, train_node
 from longtail.learners.linear.one_vs_all import OneVsAll
@@ -196,3 +200,22 @@ def test_missing_and_surplus_arrays_are_refused(corpora):
     for broken in (no_weights, no_size, surplus, {**state, "size": np.array([1, 2])}):
         with pytest.raises(ValueError, match=r"keeps|expected|must hold"):
             Parabel(trees=1).restore(broken)
+
+
+def test_raw_counts_are_brought_to_unit_length(corpora):
+    """Features as given may be counts of any size; the trees see directions."""
+    train, test = corpora
+    rng = np.random.default_rng(0)
+    scaled = [replace(c, X=sp.csr_matrix(c.X.multiply(rng.uniform(0.1, 50, (len(c), 1))))) for c in corpora]
+    plain = Parabel(trees=1).fit(train).score(test, 5)
+    same = Parabel(trees=1).fit(scaled[0]).score(scaled[1], 5)
+    assert (plain.ids[:, 0] == same.ids[:, 0]).mean() > 0.99
+    np.testing.assert_allclose(plain.values[:, 0], same.values[:, 0], atol=0.02)
+
+
+def test_unit_rows_leaves_unit_and_empty_rows_alone():
+    X = sp.csr_matrix(np.array([[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1]], dtype=np.float32))
+    assert unit_rows(X) is X
+    np.testing.assert_allclose(unit_rows(sp.csr_matrix(X * 5)).toarray(), X.toarray(), rtol=1e-6)
+    assert unit_rows(sp.csr_matrix((2, 3), dtype=np.float32)).nnz == 0
+    assert unit_rows(sp.csr_matrix((0, 3), dtype=np.float32)).shape == (0, 3)

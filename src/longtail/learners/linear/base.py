@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
@@ -47,6 +48,7 @@ class LinearLearner(Learner):
 
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
         run = run or Run()
+        corpus = replace(corpus, X=unit_rows(corpus.features))
         documents = Documents.of(corpus)
         with run.stage("cluster"):
             shapes = self.shapes(corpus, documents, run)
@@ -81,7 +83,7 @@ class LinearLearner(Learner):
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
-        X = corpus.features
+        X = unit_rows(corpus.features)
         n = X.shape[0]
         k = min(k, self.n_labels_)
         # with several trees a label may rank low in one and high on the mean
@@ -123,6 +125,17 @@ class LinearLearner(Learner):
             raise ValueError(f"{n_trees} trees expected")
         self.trees_ = [Tree.from_arrays(under(f"tree{t}", arrays), n_features, n_labels) for t in range(n_trees)]
         self.n_features_, self.n_labels_ = n_features, n_labels
+
+
+def unit_rows(X: sp.csr_matrix) -> sp.csr_matrix:
+    """X with every row at length 1, as all the label trees' papers have it; X itself where that is so already."""
+    squares = np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0), X.indptr[:-1].astype(np.int64))
+    squares[np.diff(X.indptr) == 0] = 0
+    if (np.abs(squares[squares > 0] - 1) < 1e-3).all():
+        return X
+    scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
+    values = X.data * np.repeat(scale, np.diff(X.indptr))
+    return sp.csr_matrix((values.astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
 
 def _members(shape: Shape) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:

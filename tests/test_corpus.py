@@ -254,3 +254,13 @@ def test_features_that_are_not_there() -> None:
     with pytest.raises(ValueError, match="corpus has no features yet"):
         _ = make([[1]]).features
     assert make([[1]], X=sp.csr_matrix([[2.0]])).features.nnz == 1
+
+
+def test_without_unseen_drops_pairs_that_training_never_saw() -> None:
+    labels = LabelIndex(["a", "b", "c"], counts=np.array([2, 0, 1]), documents=3)
+    Y = sp.csr_matrix(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0.5]], dtype=np.float32))
+    corpus = Corpus(labels=labels, Y=Y, pair_weight=np.array([0.1, 0.2, 0.3, 0.4], dtype=np.float32))
+    seen = corpus.without_unseen()
+    assert seen.Y.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0.5]]
+    assert seen.pair_weight.tolist() == pytest.approx([0.1, 0.4])
+    assert seen.without_unseen() is seen

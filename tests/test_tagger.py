@@ -367,3 +367,15 @@ def test_clone_is_unfitted_and_equal(tagger: Tagger) -> None:
     assert repr(copy) == repr(given)
     assert not hasattr(copy, "labels_") and hasattr(given, "labels_")
     assert copy.augment[0] is not given.augment[0]
+
+
+def test_columns_no_training_document_has_are_left_out_of_the_truth_unless_asked_for() -> None:
+    """As numbered columns of XMC files have them: the same protocol as for names that only the test file has."""
+    corpus = little_corpus()
+    wide = Corpus(labels=LabelIndex([*TOPICS, "never"]), Y=sp.csr_matrix(sp.hstack([corpus.Y, np.zeros((60, 1))])),
+                  texts=corpus.texts)  # fmt: skip
+    fitted = quick().fit(wide)
+    test_Y = sp.csr_matrix(sp.hstack([corpus.Y, np.ones((60, 1))]))
+    test = Corpus(labels=wide.labels, Y=test_Y, texts=corpus.texts)
+    assert fitted.evaluate(test)["R@5"] == pytest.approx(quick().fit(corpus).evaluate(corpus)["R@5"])
+    assert fitted.evaluate(test, all_labels=True)["R@5"] < fitted.evaluate(test)["R@5"]

@@ -157,6 +157,15 @@ class Corpus:
         weight = None if self.pair_weight is None else self.pair_weight[entries]
         return replace(self, labels=labels, Y=Y, reciprocal=reciprocal, pair_weight=weight, label_X=None)
 
+    def without_unseen(self) -> Corpus:
+        """The same corpus with no pair of a label that training never saw: nobody can be expected to predict it."""
+        kept = self.labels.frequency[self.Y.indices] > 0
+        if kept.all():
+            return self
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.Y.indptr]
+        Y = sp.csr_matrix((self.Y.data[kept], self.Y.indices[kept], indptr), shape=self.Y.shape)
+        return replace(self, Y=Y, pair_weight=None if self.pair_weight is None else self.pair_weight[kept])
+
     def split(self, share: float, rng: np.random.Generator) -> tuple[Corpus, Corpus]:
         """Two random parts, the second with about `share` of the documents; each counts as it was counted before."""
         order = rng.permutation(len(self))

@@ -218,6 +218,9 @@ class Tagger:
         run = run or self._run()
         _check_ks(ks)
         aligned = corpus.aligned(self.labels_, keep_unknown=all_labels)
+        if not all_labels:
+            # files with numbered columns list labels that no training document has
+            aligned = aligned.without_unseen()
         # pairs of a document with itself are taken out of the ranking before it is cut at k
         depth = max(ks)
         if aligned.reciprocal is not None and aligned.reciprocal.nnz:

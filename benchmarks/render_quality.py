@@ -184,24 +184,37 @@ def peers_picture(all_results: dict[str, Results]) -> bytes:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
     peers = [results for name, results in all_results.items() if name.startswith("peers-")]
     figure, axes = plt.subplots(1, len(peers), figsize=(4.2 * len(peers), 3.6), squeeze=False)
     for axis, results in zip(axes[0], peers, strict=True):
         for row in results["rows"]:
             ours = row["system"].startswith("longtail")
-            name = row["system"].removeprefix("longtail ")
+            name = (
+                row["system"]
+                .removeprefix("longtail ")
+                .removesuffix(" (16-way)")
+                .replace(" trees", "")
+                .replace(" tree", "")
+            )
             x, y = row["train_s"], row["metrics"]["PSP@5"]
             axis.scatter(x, y, s=70, color="#0072B2" if ours else "#B0B0B0", marker="o" if ours else "s", zorder=3)
+            # ours above their marks, the others below: neighbours rarely cover one another
             axis.annotate(
-                name, (x, y), textcoords="offset points", xytext=(6, -3), fontsize=7,
+                name, (x, y), textcoords="offset points", xytext=(0, 8 if ours else -14), fontsize=7.5, ha="center",
                 color="#0072B2" if ours else "#606060",
             )  # fmt: skip
         axis.set_xscale("log")
         low, high = axis.get_xlim()
-        axis.set_xlim(low, high * 2.6)
+        axis.set_xlim(low / 1.5, high * 1.5)
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
+        axis.xaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50, 100, 200, 500]))
+        axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.set_title(results["corpus"], fontsize=10)
-        axis.set_xlabel("training seconds (log), 2 cores", fontsize=8)
+        axis.set_xlabel("training seconds, 2 cores (the number behind a name: trees)", fontsize=8)
         axis.set_ylabel("PSP@5, rare labels count more", fontsize=8)
         axis.tick_params(labelsize=7)
         axis.grid(alpha=0.25)

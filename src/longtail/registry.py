@@ -77,6 +77,10 @@ register("input-dropout", "augmenter", "longtail.augment.input_noise:InputDropou
          "Noisy copies of tail documents: features dropped at random")
 register("input-swap", "augmenter", "longtail.augment.input_noise:InputSwap", "features", _TAUG,
          "Noisy copies of tail documents: values exchanged between features")
+register("word-dropout", "augmenter", "longtail.augment.word_noise:WordDropout", "texts", _TAUG,
+         "Noisy copies of tail documents: words dropped at random")
+register("word-swap", "augmenter", "longtail.augment.word_noise:WordSwap", "texts", _TAUG,
+         "Noisy copies of tail documents: words change places")
 register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
          "Decoupled head and tail, input dropout and swap on the tail")
 register("inverse-propensity", "re-ranker", "longtail.rerank.propensity:InversePropensity", "scores", _RANKNET,

@@ -42,19 +42,20 @@ class _InputNoise(Augmenter, ABC):
             chances = {"keep": corpus.noise.keep, "swaps": corpus.noise.swaps}
             copies = max(copies, corpus.noise.copies)
         chances |= self.chances()
-        draw = np.where(self.tail_documents(corpus), np.arange(len(corpus)), -1).astype(np.int32)
+        draw = np.where(tail_documents(corpus, self.tau), np.arange(len(corpus)), -1).astype(np.int32)
         if corpus.noise is not None:
             draw = np.maximum(draw, corpus.noise.draw)
         return replace(corpus, noise=FeatureNoise(copies, **chances, seed=run.seed_of("input-noise"), draw=draw))
 
-    def tail_documents(self, corpus: Corpus) -> NDArray[np.bool_]:
-        """Documents with at least one label that is not in the head; with tau 0 every document with a label."""
-        counted = corpus.labels if corpus.labels.documents else corpus.counted().labels
-        head = counted.head_by_share(self.tau) if 0 < self.tau < 1 else np.full(corpus.n_labels, self.tau == 1)
-        row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
-        mask = np.zeros(len(corpus), dtype=bool)
-        mask[row[~head[corpus.Y.indices] & (corpus.weighted_targets() > 0)]] = True
-        return mask
+
+def tail_documents(corpus: Corpus, tau: float) -> NDArray[np.bool_]:
+    """Documents with at least one label behind the most frequent share tau; with tau 0 every document with a label."""
+    counted = corpus.labels if corpus.labels.documents else corpus.counted().labels
+    head = counted.head_by_share(tau) if 0 < tau < 1 else np.full(corpus.n_labels, tau == 1)
+    row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
+    mask = np.zeros(len(corpus), dtype=bool)
+    mask[row[~head[corpus.Y.indices] & (corpus.weighted_targets() > 0)]] = True
+    return mask
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,61 @@
+"""Noise on words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longtail.augment.word_noise import WordDropout, WordSwap
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.labels import LabelIndex
+from longtail.read.synthetic import synthetic
+from longtail.run import Run
+from longtail.tagger import Tagger
+
+
+def corpus_of(*texts: str) -> Corpus:
+    Y = sp.csr_matrix(np.ones((len(texts), 1), dtype=np.float32))
+    return Corpus(labels=LabelIndex(["a"]), Y=Y, texts=list(texts)).counted()
+
+
+def test_two_words_change_places():
+    out = WordSwap(n_aug=2, tau=0).apply(corpus_of("one two"), Run())
+    assert list(out.texts) == ["one two", "two one", "two one"]
+    assert out.Y.toarray().tolist() == [[1], [1], [1]]
+
+
+def test_dropout_leaves_one_word_at_least_and_empty_texts_empty():
+    out = WordDropout(n_aug=30, tau=0, rho=0.01).apply(corpus_of("one two", ""), Run())
+    assert set(out.texts[2::2]) <= {"one", "two"}
+    assert set(out.texts[3::2]) == {""}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["aa", "bb", "cc", "dd"]), max_size=12), st.integers(0, 99))
+def test_copies_have_the_words_of_the_original(words, seed):
+    rng = np.random.default_rng(seed)
+    dropped, swapped = WordDropout().noisy(words, rng), WordSwap().noisy(words, rng)
+    assert sorted(swapped) == sorted(words)
+    remaining = iter(words)
+    assert all(word in remaining for word in dropped)  # in order
+    assert bool(dropped) == bool(words)
+
+
+def test_only_tail_documents_and_only_texts():
+    Y = sp.csr_matrix(np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32))
+    corpus = Corpus(labels=LabelIndex(["head", "tail"]), Y=Y, texts=["a b", "c d", "e f"]).counted()
+    assert len(WordSwap(n_aug=3, tau=0.5).apply(corpus, Run())) == 3 + 3
+    with pytest.raises(UsageError, match="needs texts"):
+        WordSwap().apply(synthetic(documents=20, labels=5, words=50), Run())
+
+
+def test_end_to_end_copies_change_the_model():
+    corpus = synthetic(documents=300, labels=40, words=300, texts=True, seed=1)
+    one = {"part": "parabel", "trees": 1}
+    plain, noisy = (Tagger(one, augment=a).fit(corpus) for a in ([], ["word-dropout"]))
+    assert noisy.learner.trees_[0].weight.sum() != plain.learner.trees_[0].weight.sum()
+    assert noisy.labels_.frequency.tolist() == corpus.labels.frequency.tolist()

@@ -112,10 +112,17 @@ _HEAD = [
 
 def taug_section(results: Results) -> str:
     names = {
-        "plain": "plain", "decoupled": "decoupled, no copies (control)", "taug-d": "Taug -d (dropout)",
-        "taug-s": "Taug -s (swap)", "taug": "Taug -ds (both)", "taug-n1": "both, n_aug 1", "taug-n2": "both, n_aug 2",
-        "taug-n8": "both, n_aug 8",
-    }  # fmt: skip
+        "plain": "plain",
+        "decoupled": "decoupled, no copies (control)",
+        "taug-d": "Taug -d (dropout), as printed",
+        "taug-s": "Taug -s (swap), as printed",
+        "taug": "Taug -ds (both), as printed",
+        "taug-gate0.1": "Taug -ds, gate 0.1 (default)",
+        "taug-gate0.5": "Taug -ds, gate 0.5",
+        "taug-n1": "as printed, n_aug 1",
+        "taug-n2": "as printed, n_aug 2",
+        "taug-n8": "as printed, n_aug 8",
+    }
     parts = []
     groups = tail_groups(results)
     for corpus, learner in sorted({(c, t) for c, t, s in groups if s == "taug"}):
@@ -139,7 +146,7 @@ def ranknet_section(results: Results) -> str:
     for (corpus, learner, setting), rows in groups.items():
         if "curves" not in rows[0]:
             continue
-        lines = [f"**{corpus}, {learner}{'' if setting == 'plain' else ', with Taug'}**", "", *_HEAD]
+        lines = [f"**{corpus}, {learner}{'' if setting == 'plain' else f', {setting}'}**", "", *_HEAD]
         lines.append(_line("no re-ranking", [row["figures"] for row in rows], ""))
         for name, title, strengths in (
             ("inverse-propensity", "inverse propensity", ("0.25", "0.5", "0.75", "1.0")),
@@ -233,7 +240,7 @@ def tradeoff_picture(results: Results) -> bytes:
     corpora = [c for c in dict.fromkeys(c for c, _, _ in groups) if (c, "parabel-1", "plain") in groups]
     figure, axes = plt.subplots(1, len(corpora), figsize=(4.6 * len(corpora), 3.8), squeeze=False)
     for axis, corpus in zip(axes[0], corpora, strict=True):
-        for setting, style in (("plain", "-"), ("taug", "--")):
+        for setting, style in (("plain", "-"), ("taug-gate0.5", "--")):
             rows = groups.get((corpus, "parabel-1", setting))
             if not rows:
                 continue
@@ -241,7 +248,7 @@ def tradeoff_picture(results: Results) -> bytes:
                 strengths = list(rows[0]["curves"][name])
                 x = [mean_and_spread(r["curves"][name][s]["PSP@1"] for r in rows)[0] for s in strengths]
                 y = [mean_and_spread(r["curves"][name][s]["P@1"] for r in rows)[0] for s in strengths]
-                label = f"{name}{' + Taug' if setting == 'taug' else ''}"
+                label = f"{name}{'' if setting == 'plain' else ' + Taug, gate 0.5'}"
                 axis.plot(x, y, style, marker="o", markersize=4, color=colour, label=label)
         axis.set_title(f"{corpus}, Parabel, 1 tree", fontsize=10)
         axis.set_xlabel("PSP@1", fontsize=8)

@@ -25,7 +25,7 @@ def corpora():
 
 def test_each_side_of_decoupled_is_a_model_of_its_own_labels_and_documents(corpora):
     train, test = corpora
-    learner = Decoupled(learner=ONE, tau=0.1).fit(train)
+    learner = Decoupled(learner=ONE, tau=0.1, gate=0.0).fit(train)
     head = train.labels.head_by_share(0.1)
     assert head.sum() == 20
     columns = np.flatnonzero(~head)
@@ -45,6 +45,25 @@ def test_decoupled_scores_stay_sorted_and_reach_both_sides(corpora):
     head = train.labels.head_by_share(0.1)
     assert head[scores.ids].any()
     assert (~head)[scores.ids].any()
+
+
+def test_the_gate_lowers_tail_scores_of_documents_without_tail_labels(corpora):
+    train, test = corpora
+    head = train.labels.head_by_share(0.1)
+    has_tail = np.asarray(test.Y[:, np.flatnonzero(~head)].sum(axis=1)).ravel() > 0
+    printed, gated = (Decoupled(learner=ONE, gate=g).fit(train).score(test, 200) for g in (0.0, 1.0))
+
+    def best_tail(scores):
+        return np.where(~head[scores.ids] & (scores.ids >= 0), scores.values, 0).max(axis=1)
+
+    kept = best_tail(gated) / np.maximum(best_tail(printed), 1e-9)
+    assert kept.max() <= 1 + 1e-6
+    assert kept[has_tail].mean() > kept[~has_tail].mean() + 0.2
+    heads = [
+        {label: v for label, v in zip(s.ids[0], s.values[0], strict=True) if label >= 0 and head[label]}
+        for s in (printed, gated)
+    ]
+    assert heads[0] == pytest.approx(heads[1])  # the head is left alone
 
 
 def test_decoupled_by_count_and_impossible_splits(corpora):

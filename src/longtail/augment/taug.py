@@ -29,6 +29,8 @@ class Taug(Augmenter):
     rho: float = option(0.8, "probability that a feature stays (not in the paper; measured)", low=0.01, high=1)
     share: float = option(0.1, "pairs of features that exchange values, as a share of all (not in the paper)", low=0)
 
+    gate: float = option(0.1, "power of the score that a document has any tail label (0: the paper's merge)", low=0)
+
     def augmenters(self) -> list[Augmenter]:
         made: list[Augmenter] = [InputDropout(n_aug=self.n_aug, tau=self.tau, rho=self.rho)]
         if self.share > 0:
@@ -36,7 +38,7 @@ class Taug(Augmenter):
         return made
 
     def parts(self, learner: Learner) -> tuple[Learner, list[Augmenter]]:
-        return Decoupled(learner=learner, tau=self.tau), self.augmenters()
+        return Decoupled(learner=learner, tau=self.tau, gate=self.gate), self.augmenters()
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """The noise alone, for those who decouple by themselves."""

@@ -1,21 +1,29 @@
 """Decoupled: one learner for the head labels and one for the tail labels (Taug's first half).
 
+The tail learner sees only documents that have a tail label, so it cannot tell that a document has none. `gate` adds
+what the paper's merge lacks: a separator that tells documents with tail labels from the others, as in
+P(l) = P(tail) P(l | tail); tail scores are multiplied by its score to the power of `gate`.
+
 The paper writes D_h and D_t with "for all j": read here as "for some j". A document with head and tail labels is in
 both; each learner sees only the labels of its own side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
+from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
+from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.part import Arrays, option, prefixed, under
 from longtail.registry import build
 from longtail.run import Run
@@ -24,12 +32,15 @@ from longtail.scores import Scores
 
 @dataclass(kw_only=True)
 class Decoupled(Learner):
-    """Scores of the two sides are put together as they are: both are probability-like and their labels are disjoint."""
+    """Scores of the two sides are sorted together: both are probability-like, and their labels are disjoint."""
 
     learner: Any = option("bonsai", "the learner of both sides")
     tail: Any = option(None, "another learner for the tail side, if any")
     tau: float = option(0.1, "share of labels that form the head (paper: 0.1 EUR-Lex, 0.01 larger sets)", low=0, high=1)
     head_above: int | None = option(None, "instead of tau: labels with more documents form the head (N_t)", low=0)
+    gate: float = option(
+        0.1, "power of the score that a document has any tail label (measured; 0: the paper's merge)", low=0, high=10
+    )
 
     draws_noise = True
 
@@ -73,6 +84,7 @@ class Decoupled(Learner):
             member.fit(part, valid=valid and valid.columns(columns), run=run)
             self.members_.append(member)
         self.n_labels_, self.n_features_ = corpus.n_labels, _width(self.members_)
+        self.gate_ = OneVsAll(eps=0.1).fit(_with_tail_or_not(corpus, self.columns_[1]), run=run) if self.gate else None
         return self
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -82,13 +94,16 @@ class Decoupled(Learner):
             scores = member.score(corpus, k, run=run)
             ids.append(np.where(scores.ids < 0, -1, columns[scores.ids]).astype(np.int32))
             values.append(scores.values)
+        if self.gate_ is not None:
+            opened = self.gate_.score(corpus, 1, run=run).values[:, :1]  # 0 where nothing speaks for a tail label
+            values[1] = (values[1] * opened**self.gate).astype(np.float32)
         return Scores(np.hstack(ids), np.hstack(values)).sorted().top(k)
 
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"head": self.columns_[0], "tail": self.columns_[1]}
         for name, member in zip(("head-model", "tail-model"), self.members_, strict=True):
             state |= prefixed(name, member.state())
-        return state
+        return state | ({} if self.gate_ is None else prefixed("gate", self.gate_.state()))
 
     def restore(self, arrays: Arrays) -> None:
         self.columns_ = [np.asarray(arrays[side]) for side in ("head", "tail")]
@@ -103,10 +118,24 @@ class Decoupled(Learner):
             if member.n_labels_ != len(columns):
                 raise ValueError(f"the {name} has {member.n_labels_} labels, not {len(columns)}")
             self.members_.append(member)
-        self.n_features_ = _width(self.members_)
+        self.gate_ = None
+        if self.gate:
+            self.gate_ = OneVsAll()
+            self.gate_.restore(under("gate", arrays))
+            if self.gate_.n_labels_ != 1:
+                raise ValueError("the gate must have one label")
+        self.n_features_ = _width([*self.members_, *([self.gate_] if self.gate_ else [])])
 
 
-def _width(members: list[Learner]) -> int | None:
+def _with_tail_or_not(corpus: Corpus, tail: NDArray[np.integer]) -> Corpus:
+    """The documents with one label: whether they have any label of the tail."""
+    part = corpus.columns(tail)
+    strength = np.bincount(_row_of(part), weights=part.weighted_targets(), minlength=len(part))
+    Y = sp.csr_matrix((strength > 0).astype(np.float32)[:, None])
+    return Corpus(labels=LabelIndex(["tail"]), Y=Y, X=corpus.features, name=corpus.name)
+
+
+def _width(members: Sequence[Learner]) -> int | None:
     """Features of the two sides, which must agree; None where neither reads any."""
     widths = {member.n_features_ for member in members} - {None}
     if len(widths) > 1:

@@ -39,6 +39,7 @@ FLOOR = 1e-4
 
 #: Shares of calibration, and exponents of q, tried on validation documents.
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+TOLERANCE = 0.001  # of P@1: a tenth of a point is far below what so many documents can tell
 EXPONENTS = tuple(round(0.1 * step, 1) for step in range(13))
 
 
@@ -83,7 +84,7 @@ class RankNet(Reranker):
     def _choose_start(
         self, scores: Scores, truth: Bools, train: NDArray[np.int64], valid: NDArray[np.int64], rng: np.random.Generator
     ) -> None:
-        """The calibrator, and the share of it and the exponent of q that are best on validation documents."""
+        """The calibrator, and the share of it and the exponent of q that are best on the documents."""
         self.calibrator_, self.share_, self.exponent_ = None, 0.0, 1.0 if self.strength is None else self.strength
         if self.start == "scores" or len(train) == 0 or len(valid) == 0:
             return
@@ -94,15 +95,17 @@ class RankNet(Reranker):
             choices += [(share, exponent) for share in SHARES for exponent in EXPONENTS]
         elif self.strength is None:
             choices += [(0.0, exponent) for exponent in EXPONENTS]
-        held_out, right = scores.rows(valid), truth[valid]
-        logarithms = self._logarithms(held_out)
+        # thirteen pooled coefficients cannot learn documents by heart, so the choice is made on all of them
+        rows = np.concatenate([train, valid])
+        documents, right = scores.rows(rows), truth[rows]
+        logarithms = self._logarithms(documents)
         measured = {}
         for self.share_, self.exponent_ in choices:
-            F = self._start(held_out, logarithms)
-            measured[self.share_, self.exponent_] = self._measures(held_out, right, F)
+            F = self._start(documents, logarithms)
+            measured[self.share_, self.exponent_] = self._measures(documents, right, F)
         if self.strength is not None:
-            # no worse than inverse propensity of that strength: P@1 and PSP@1, 3, 5 (the first four measures)
-            bar = measured[given][:4]
+            # no worse than inverse propensity of that strength in P@1 and PSP@1, 3, 5, the first four measures
+            bar = measured[given][:4] - np.array([TOLERANCE, 0, 0, 0])
             measured = {choice: m for choice, m in measured.items() if (m[:4] >= bar).all()}
         self.share_, self.exponent_ = max(measured, key=lambda choice: measured[choice].sum())
 

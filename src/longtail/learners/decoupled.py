@@ -67,7 +67,8 @@ class Decoupled(Learner):
 
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
         run = run or Run()
-        labels = corpus.counted().labels
+        # the counts of the data as given, where they are known: rows an augmenter added do not make a label frequent
+        labels = corpus.labels if corpus.labels.documents else corpus.counted().labels
         head = labels.head_by_share(self.tau) if self.head_above is None else labels.head_by_count(self.head_above)
         self.columns_ = [np.flatnonzero(head), np.flatnonzero(~head)]
         if any(len(columns) == 0 for columns in self.columns_):

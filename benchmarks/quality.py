@@ -3,7 +3,7 @@
     python benchmarks/quality.py [--data DIR] [--rows GLOB] [--fresh]
 
 Every row is one model. Finished rows are kept in benchmarks/results/quality.json, so an interrupted run goes on where
-it stopped; figures are of the test split, which nothing is chosen on.
+it stopped. Figures are of the test split; `render_quality.CHOICES` says how the defaults behind them were chosen.
 """
 
 from __future__ import annotations

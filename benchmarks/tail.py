@@ -4,7 +4,7 @@
 
 A row is one (corpus, learner, augmentation, seed). Its learner is fitted once, and once more without the documents that
 re-rankers learn from; inverse propensity and RankNet are then fitted on those at strengths from 0 to 1, which gives the
-trade-off curve. Nothing is chosen on test documents: "chosen" is RankNet with the strength it picked by itself.
+trade-off curve. No row picks anything on test documents: "chosen" is RankNet with the strength it picked by itself.
 Finished rows stay in benchmarks/results/tail.json, so an interrupted run goes on where it stopped.
 """
 

@@ -13,7 +13,8 @@ CHOICES = """\
 How the defaults were chosen. `min_df` and the power of Taug's gate: on data carved out of train. The solver's `eps` and
 Bonsai's depth: first settled while looking at test figures of eurlex57k and gutenberg-lcsh-titles, then checked on data
 carved out of train, which agreed (eps 0.3 as good as 0.1; one level of clusters better on PSP, slightly worse on P@5).
-That a gate and a calibrated start help at all was also first seen on test figures. Read small differences accordingly."""
+That a gate and a calibrated start help at all was also first seen on test figures: read small
+differences accordingly."""
 KS = (1, 3, 5)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ class Bars:
     def __init__(self) -> None:
         self._progress: Progress | None = None
         self._open = 0
+        self._lock = threading.Lock()
 
     def bar(self, title: str, total: float | None) -> _Bar:
         return _Bar(self, title, total)
@@ -58,25 +60,27 @@ class Bars:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
         from rich.progress import TimeRemainingColumn as Remaining
 
-        if self._progress is None:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(show_speed=True),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                Remaining(),
-                console=Console(stderr=True),
-            )
-            self._progress.start()
-        self._open += 1
-        return self._progress, self._progress.add_task(title[:1].upper() + title[1:], total=total)
+        with self._lock:
+            if self._progress is None:
+                self._progress = Progress(
+                    TextColumn("{task.description}"),
+                    BarColumn(),
+                    TaskProgressColumn(show_speed=True),
+                    TimeElapsedColumn(),
+                    TextColumn("left"),
+                    Remaining(),
+                    console=Console(stderr=True),
+                )
+                self._progress.start()
+            self._open += 1
+            return self._progress, self._progress.add_task(title[:1].upper() + title[1:], total=total)
 
     def stop(self) -> None:
-        self._open -= 1
-        if self._open == 0 and self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        with self._lock:
+            self._open -= 1
+            if self._open == 0 and self._progress is not None:
+                self._progress.stop()
+                self._progress = None
 
 
 class _Bar:

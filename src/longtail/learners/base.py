@@ -21,13 +21,15 @@ class Learner(Part, ABC):
 
     needs   what it takes from the corpus: "X", "texts", or both
     spaces  the spaces it opens to augmenters
-    draws_noise  whether it draws the corpus's noisy copies itself; for others they are written out as rows
+    draws_noise    whether it draws the corpus's noisy copies itself; for others they are written out as rows
+    threads_apart  whether two fits may go on side by side in one process
     """
 
     kind: ClassVar[str] = "learner"
     needs: ClassVar[tuple[str, ...]] = ("X",)
     spaces: ClassVar[tuple[str, ...]] = ("texts", "features")
     draws_noise: ClassVar[bool] = False
+    threads_apart: ClassVar[bool] = True
 
     if TYPE_CHECKING:
         n_labels_: int = 0  # columns of the corpus it was fitted on

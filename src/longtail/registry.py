@@ -11,7 +11,7 @@ from typing import Any
 from longtail.errors import UsageError, nearest
 from longtail.part import Part, require_field
 
-KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker")
+KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker", "encoder", "head")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ def register(name: str, kind: str, target: str, space: str, paper: str, summary:
 
 
 _LINEAR = "longtail.learners.linear"
+_NEURAL = "longtail.learners.neural"
 _TAUG = "Taug, ICLR 2021 submission"
 _RANKNET = "RankNet, ICLR 2021 submission"
 # fmt: off
@@ -69,6 +70,20 @@ register("fastxml", "learner", f"{_LINEAR}.fastxml:FastXML", "features", "FastXM
          "Trees over documents, grown to rank labels well")
 register("pfastrexml", "learner", f"{_LINEAR}.fastxml:PfastreXML", "features", "PfastreXML, Jain et al. 2016",
          "FastXML weighted for rare labels, with a tail term")
+register("attentionxml", "learner", f"{_NEURAL}.attentionxml:AttentionXML", "texts", "AttentionXML, You et al. 2019",
+         "BiLSTM and label-wise attention, with a label tree for many labels", "neural")
+register("laroberta", "learner", f"{_NEURAL}.laroberta:LaRoBERTa", "texts", "LaRoBERTa, Zhang et al. 2020",
+         "Transformer and label-wise attention", "neural")
+register("bilstm", "encoder", f"{_NEURAL}.encoders:BiLSTM", "tokens", "AttentionXML, You et al. 2019",
+         "Words through a bidirectional LSTM", "neural")
+register("bag", "encoder", f"{_NEURAL}.encoders:Bag", "tokens", "-",
+         "Word embeddings as they are", "neural")
+register("transformer", "encoder", f"{_NEURAL}.transformer:Transformer", "tokens", "BERT, Devlin et al. 2019",
+         "Any Hugging Face encoder, lower layers frozen if so asked", "neural")
+register("label-attention", "head", f"{_NEURAL}.heads:LabelAttention", "hidden", "AttentionXML, You et al. 2019",
+         "One context vector a label", "neural")
+register("pooled", "head", f"{_NEURAL}.heads:Pooled", "hidden", "-",
+         "One vector a document, a separator a label", "neural")
 register("decoupled", "wrapper", "longtail.learners.decoupled:Decoupled", "as its members", _TAUG,
          "One learner for head labels, one for tail labels")
 register("ensemble", "wrapper", "longtail.learners.ensemble:Ensemble", "as its members", "-",

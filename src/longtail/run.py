@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -58,12 +59,14 @@ class Run:
 
     seed     every random stream follows from it: `run.rng(name)` gives one stream a name
     threads  0 for all cores
+    checkpoints  where fits that take long keep what they have, so that the same run can go on after it was killed
     """
 
     seed: int = 0
     threads: int = 0
     progress: Progress = SILENT
     seconds: dict[str, float] = field(default_factory=dict)
+    checkpoints: Path | None = None
 
     @property
     def workers(self) -> int:

@@ -1,0 +1,254 @@
+"""What neural learners have in common: options, tokens, training, scoring, and how they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import orjson
+import torch
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.features.tokens import Tokens
+from longtail.learners.base import Learner
+from longtail.learners.neural.batches import LabelChoice, SharedLabels
+from longtail.learners.neural.encoders import Encoder, EncoderNetwork
+from longtail.learners.neural.heads import Head
+from longtail.learners.neural.hooks import Hook, Setting
+from longtail.learners.neural.module import Schedule, TrainingData, best_labels
+from longtail.learners.neural.network import Network
+from longtail.learners.neural.training import torch_threads, train
+from longtail.part import Arrays, option, prefixed, under
+from longtail.registry import build, config_of
+from longtail.run import Run
+from longtail.scores import Scores
+
+#: Documents held out to find the best epoch, at the most: more would cost rare labels their only examples.
+MOST_VALID = 200
+
+
+@dataclass(kw_only=True)
+class NeuralLearner(Learner):
+    """An encoder and a head trained together by Lightning; reads texts."""
+
+    encoder: Any = option("bilstm", "what turns a text into one vector a token")
+    head: Any = option("label-attention", "what turns those into one score a label")
+    epochs: int = option(15, "passes over the documents (AttentionXML: 30 on small corpora)", low=1, high=100_000)
+    least_steps: int = option(300, "optimiser steps at the least: small corpora are passed over more often", low=1)
+    batch: int = option(32, "documents a step (AttentionXML: 40)", low=1, high=65_536)
+    rate: float = option(0.004, "learning rate of layers (measured; AttentionXML: 0.001 for all)", low=0, high=10)
+    row_rate: float = option(0.02, "learning rate of word and label vectors (measured)", low=0, high=10)
+    decay: float = option(0.0, "weight decay of layers (AttentionXML: 0)", low=0, high=10)
+    warm_up: int = option(50, "steps over which learning rates rise", low=0)
+    falling: bool = option(True, "whether learning rates fall linearly after that (measured)")
+    clip: float = option(5.0, "largest norm of a gradient, 0 for any (AttentionXML: practically 5)", low=0)
+    negatives: int = option(0, "random labels beside the batch's own that a loss is taken over, 0 for all", low=0)
+    average: float | None = option(
+        None, "share of the training after which weights are averaged (AttentionXML: a third), or none", low=0, high=1
+    )
+    valid_share: float = option(
+        0.05, f"share of documents held out to find the best epoch, {MOST_VALID} at the most; 0 for none",
+        low=0, high=0.5,
+    )  # fmt: skip
+    metric: str = option("nDCG@5", "what the best epoch is best at", choices=("nDCG@5", "PSP@5", "P@1", "PSP@1"))
+    patience: int = option(0, "epochs without a better one before training stops, 0 for never", low=0)
+    precision: str = option("32-true", "numbers of the arithmetic: 32-true, bf16-mixed, 16-mixed",
+                            choices=("32-true", "bf16-mixed", "16-mixed"))  # fmt: skip
+    devices: int = option(1, "processors of the kind found (GPUs, or processes on a CPU); more than 1 share batches",
+                          low=1, high=1024)  # fmt: skip
+    nodes: int = option(1, "machines that train together", low=1, high=1024)
+    logs: str | None = option(None, "folder for CSV and TensorBoard logs of the training, or none")
+
+    needs = ("texts",)
+    threads_apart = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.encoder = build(self.encoder, "encoder")
+        self.head = build(self.head, "head")
+
+    def set_params(self, **params: Any) -> Self:
+        super().set_params(**params)
+        self.__post_init__()
+        return self
+
+    @property
+    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
+        encoder: Encoder = self.encoder
+        head: Head = self.head
+        return ("texts", *encoder.spaces, *head.spaces)
+
+    # fitting
+    def fit(
+        self,
+        corpus: Corpus,
+        *,
+        valid: Corpus | None = None,
+        run: Run | None = None,
+        hooks: Sequence[Hook] = (),
+    ) -> Self:
+        run = run or Run()
+        texts = _texts(corpus)
+        with run.stage("features"), torch_threads(run.workers):
+            self.encoder.fit_tokeniser(texts, run)
+        train_on, valid = self._held_out(corpus, valid, run)
+        with run.stage("train"):
+            self._fit_networks(train_on, valid, list(hooks), run)
+        self.n_labels_, self.n_features_ = corpus.n_labels, None
+        return self
+
+    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
+        """Trains one network over all labels."""
+        choice = SharedLabels(corpus.Y, corpus.pair_weight, self.negatives)
+        self.network_ = self._new_network(corpus.n_labels, run)
+        self._train(self.network_, corpus, valid, choice, hooks, run, "Training")
+
+    def _new_network(self, n_labels: int, run: Run, name: str = "network") -> Network:
+        torch.manual_seed(run.seed_of(name))
+        encoder: EncoderNetwork = self.encoder.network()
+        return Network(encoder, self.head.network(encoder.width, n_labels))
+
+    def _train(
+        self,
+        network: Network,
+        corpus: Corpus,
+        valid: Corpus | None,
+        choice: LabelChoice,
+        hooks: list[Hook],
+        run: Run,
+        title: str,
+        valid_candidates: NDArray[np.int32] | None = None,
+    ) -> None:
+        tokens = self.encoder.tokens(_texts(corpus), run)
+        data = TrainingData(tokens, choice, self._states(network, tokens, run))
+        if valid is not None:
+            data.valid, data.valid_tokens = valid, self.encoder.tokens(_texts(valid), run)
+            data.valid_states = self._states(network, data.valid_tokens, run)
+            data.valid_candidates = valid_candidates
+        schedule = self._schedule(len(corpus), run)
+        frozen, layers = network.encoder.frozen, network.encoder.layers
+        train(
+            network,
+            data,
+            schedule,
+            hooks,
+            Setting(corpus.labels, corpus.Y, layers, frozen + 1, schedule.steps),
+            epochs=-(-schedule.steps // self._steps_an_epoch(len(corpus))),
+            metric=self.metric,
+            patience=self.patience,
+            average_from=None if self.average is None else int(self.average * schedule.steps),
+            precision=self.precision,
+            devices=self.devices,
+            nodes=self.nodes,
+            logs=self.logs,
+            title=title,
+            checkpoints=self._checkpoints(corpus, hooks, title, run),
+            run=run,
+        )
+
+    def _steps_an_epoch(self, documents: int) -> int:
+        batches = -(-documents // self.batch)
+        return -(-batches // (self.devices * self.nodes))
+
+    def _schedule(self, documents: int, run: Run) -> Schedule:
+        an_epoch = self._steps_an_epoch(documents)
+        epochs = max(self.epochs, -(-self.least_steps // an_epoch))
+        return Schedule(
+            rate=self.rate,
+            row_rate=self.row_rate,
+            decay=self.decay,
+            steps=epochs * an_epoch,
+            warm_up=self.warm_up,
+            falling=self.falling,
+            clip=self.clip,
+            batch=self.batch,
+            seed=run.seed_of("batches"),
+        )
+
+    def _held_out(self, corpus: Corpus, valid: Corpus | None, run: Run) -> tuple[Corpus, Corpus | None]:
+        """What to train on and what to check on; documents without labels teach which labels do not hold."""
+        if valid is not None:
+            return corpus, (valid if valid.Y.nnz else None)
+        count = min(MOST_VALID, int(self.valid_share * len(corpus)))
+        labelled = np.flatnonzero(np.diff(corpus.Y.indptr))
+        if count < 1 or len(labelled) < 2 * count:
+            return corpus, None
+        held = np.sort(run.rng("validation").permutation(labelled)[:count])
+        rest = np.setdiff1d(np.arange(len(corpus)), held)
+        return corpus.rows(rest), corpus.rows(held)
+
+    def _states(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
+        return self.encoder.states(network.encoder, tokens, run)
+
+    def _checkpoints(self, corpus: Corpus, hooks: Sequence[Hook], title: str, run: Run) -> Path | None:
+        """A folder that only the same fit on the same data finds again."""
+        if run.checkpoints is None:
+            return None
+        state = hashlib.sha256()
+        parts = [config_of(self), [config_of(hook) for hook in hooks], title, run.seed, corpus.Y.shape, run.workers]
+        state.update(orjson.dumps(parts))
+        for array in (corpus.Y.indptr, corpus.Y.indices, corpus.Y.data, corpus.pair_weight):
+            state.update(b"" if array is None else np.ascontiguousarray(array).data)
+        for text in _texts(corpus):
+            state.update(f"{len(text)}:".encode())
+            state.update(text.encode("utf-8", "surrogatepass"))
+        return run.checkpoints / state.hexdigest()[:24]
+
+    # scoring
+    def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
+        run = run or Run()
+        if not len(corpus):
+            return Scores.empty(0, min(k, self.n_labels_))
+        with torch_threads(run.workers):
+            return self._score(self.encoder.tokens(_texts(corpus), run), min(k, self.n_labels_), run)
+
+    def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
+        return best_labels(self.network_, tokens, self.n_labels_, k)
+
+    # keeping
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {
+            "labels": np.array([self.n_labels_]),
+            **prefixed("encoder", self.encoder.state()),
+            **prefixed("network", weights_of(self.network_)),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        self._restore_common(arrays)
+        self.network_ = self._restored_network(self.n_labels_, under("network", arrays))
+
+    def _restore_common(self, arrays: Arrays) -> None:
+        labels = arrays["labels"]
+        if labels.shape != (1,) or labels.dtype != np.int64 or labels[0] < 1:
+            raise ValueError("the number of labels is not a number")
+        self.n_labels_, self.n_features_ = int(labels[0]), None
+        self.encoder.restore(under("encoder", arrays))
+
+    def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
+        # shapes follow from the options; nothing is drawn, and what the file holds must fit
+        network = self._new_network(n_labels, Run())
+        own = network.state_dict()
+        if set(own) != set(arrays):
+            raise ValueError(f"weights {sorted(set(own) ^ set(arrays))[:3]} are missing or too many")
+        for name, weight in own.items():
+            given = arrays[name]
+            if tuple(weight.shape) != given.shape or given.dtype != np.float32:
+                raise ValueError(f"'{name}' is {given.dtype} {given.shape}, not float32 {tuple(weight.shape)}")
+        network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+        return network.eval()
+
+
+def weights_of(network: Network) -> dict[str, NDArray[Any]]:
+    return {name: weight.numpy() for name, weight in network.state_dict().items()}
+
+
+def _texts(corpus: Corpus) -> Sequence[str]:
+    if corpus.texts is None:
+        raise UsageError(f"{corpus.name} has no texts, which neural learners read")
+    return corpus.texts

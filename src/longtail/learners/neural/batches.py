@@ -1,0 +1,205 @@
+"""Batches of documents with the labels the loss is taken over, each a pure function of (seed, step).
+
+Because no batch depends on what was drawn before, a run that was killed goes on in the middle of an epoch with exactly
+the batches it would have seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longtail.features.tokens import PAD, Tokens
+
+#: Documents are sorted by length within so many batches: little padding, and still another mixture every epoch.
+BUCKET = 20
+
+
+@dataclass(eq=False)
+class Batch:
+    """B documents and the labels their loss is taken over.
+
+    rows     int64 (B,), numbers of the documents
+    tokens   int64 (B, T), padded with PAD
+    mask     bool (B, T), where there are tokens
+    labels   int64 (S,), the same for all documents, or (B, S), each document's own
+    targets  float (B, S), in [0, 1]
+    weights  float (B, S) or None for 1 everywhere; a pair of weight 0 has no say
+    states   float (B, T, width) or None: what the frozen part of the encoder makes of the tokens
+    """
+
+    rows: NDArray[np.int64]
+    tokens: Tensor
+    mask: Tensor
+    labels: Tensor
+    targets: Tensor
+    weights: Tensor | None = None
+    states: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def shared(self) -> bool:
+        """Whether all documents have the same labels."""
+        return self.labels.ndim == 1
+
+
+class LabelChoice(Protocol):
+    """Which labels a batch's loss is taken over, and its targets there."""
+
+    def choose(
+        self, rows: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
+        """labels (S,) or (B, S), targets and weights (B, S)."""
+        ...
+
+
+@dataclass(eq=False)
+class SharedLabels:
+    """All labels, or the batch's positives and some random others (`negatives` of them, 0 for all)."""
+
+    Y: sp.csr_matrix
+    pair_weight: NDArray[np.float32] | None
+    negatives: int
+
+    def choose(
+        self, rows: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
+        document, entries = _stored(self.Y, rows)
+        found = self.Y.indices[entries]
+        n_labels = self.Y.shape[1]
+        if self.negatives and self.negatives < n_labels:
+            labels = np.union1d(found, rng.integers(0, n_labels, self.negatives)).astype(np.int64)
+        else:
+            labels = np.arange(n_labels)
+        column = np.searchsorted(labels, found)
+        targets = np.zeros((len(rows), len(labels)), dtype=np.float32)
+        targets[document, column] = self.Y.data[entries]
+        if self.pair_weight is None:
+            return labels, targets, None
+        weights = np.ones_like(targets)
+        weights[document, column] = self.pair_weight[entries]
+        return labels, targets, weights
+
+
+@dataclass(eq=False)
+class OwnLabels:
+    """A shortlist for each document: `candidates` int32 (n, S), sorted, without repeats, holding its positives."""
+
+    Y: sp.csr_matrix
+    pair_weight: NDArray[np.float32] | None
+    candidates: NDArray[np.int32]
+
+    def choose(
+        self, rows: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
+        labels = self.candidates[rows].astype(np.int64)
+        document, entries = _stored(self.Y, rows)
+        # sorted rows laid end to end rise strictly, so one search finds every pair
+        n_labels = self.Y.shape[1]
+        flat = (labels + np.arange(len(rows))[:, None] * n_labels).ravel()
+        wanted = self.Y.indices[entries] + document * n_labels
+        at = np.minimum(np.searchsorted(flat, wanted), len(flat) - 1)
+        there = flat[at] == wanted
+        targets = np.zeros(labels.size, dtype=np.float32)
+        targets[at[there]] = self.Y.data[entries[there]]
+        if self.pair_weight is None:
+            return labels, targets.reshape(labels.shape), None
+        weights = np.ones(labels.size, dtype=np.float32)
+        weights[at[there]] = self.pair_weight[entries[there]]
+        return labels, targets.reshape(labels.shape), weights.reshape(labels.shape)
+
+
+def _stored(Y: sp.csr_matrix, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The place in `rows` and in Y's arrays of each stored pair of some documents."""
+    starts = Y.indptr[rows].astype(np.int64)
+    lengths = Y.indptr[rows + 1] - starts
+    document = np.repeat(np.arange(len(rows)), lengths)
+    first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    return document, np.arange(lengths.sum()) + np.repeat(starts - first, lengths)
+
+
+class Batches:
+    """The training batches of epoch after epoch, from a given step on.
+
+    Several processes share the batches of an epoch: process r of w takes every w-th.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        choice: LabelChoice,
+        size: int,
+        *,
+        seed: int,
+        states: NDArray[np.float16] | None = None,
+        start: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        self.tokens, self.choice, self.size, self.seed, self.states = tokens, choice, size, seed, states
+        self.rank, self.world = rank, world
+        self._next_epoch, self._position = divmod(start, len(self))
+
+    def __len__(self) -> int:
+        return math.ceil(math.ceil(len(self.tokens) / self.size) / self.world)
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch, position = self._next_epoch, self._position
+        self._next_epoch, self._position = epoch + 1, 0
+        order = self.order(epoch)
+        for number in range(position, len(self)):
+            mine = (number * self.world + self.rank) % len(order)
+            yield self.batch(order[mine], np.random.default_rng([self.seed, 1, epoch, mine]))
+
+    def order(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The documents of each batch of an epoch, batches of like length in random order."""
+        rng = np.random.default_rng([self.seed, 0, epoch])
+        shuffled = rng.permutation(len(self.tokens))
+        pool = np.arange(len(shuffled)) // (self.size * BUCKET)
+        shuffled = shuffled[np.lexsort((self.tokens.lengths[shuffled], pool))]
+        batches = [shuffled[start : start + self.size] for start in range(0, len(shuffled), self.size)]
+        return [batches[number] for number in rng.permutation(len(batches))]
+
+    def batch(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Batch:
+        labels, targets, weights = self.choice.choose(rows, rng)
+        return Batch(
+            rows,
+            *token_tensors(self.tokens, rows),
+            torch.from_numpy(labels),
+            torch.from_numpy(targets),
+            None if weights is None else torch.from_numpy(weights),
+            state_tensor(self.states, self.tokens, rows),
+        )
+
+
+def token_tensors(tokens: Tokens, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """Tokens (B, T) of some documents and the mask of where there are any."""
+    padded = torch.from_numpy(tokens.padded(rows))
+    return padded, padded != PAD
+
+
+def state_tensor(states: NDArray[np.float16] | None, tokens: Tokens, rows: NDArray[np.int64]) -> Tensor | None:
+    """float (B, T, width): the kept states of some documents' tokens, padded with 0; states has a row a token."""
+    if states is None:
+        return None
+    lengths = tokens.lengths[rows]
+    padded = np.zeros((len(rows), int(lengths.max()), states.shape[1]), dtype=np.float32)
+    for number, row in enumerate(rows):
+        padded[number, : lengths[number]] = states[tokens.indptr[row] : tokens.indptr[row + 1]]
+    return torch.from_numpy(padded)
+
+
+def in_length_order(tokens: Tokens, size: int) -> list[NDArray[np.int64]]:
+    """All documents in batches of like length: how predictions are made."""
+    order = np.argsort(tokens.lengths, kind="stable")
+    return [order[start : start + size] for start in range(0, len(order), size)]

@@ -1,0 +1,186 @@
+"""Heads: from one vector a token to one logit a label. A part holds the options, its network the weights.
+
+Label-wise attention (AttentionXML, https://arxiv.org/abs/1811.01727) makes one context vector a document and label,
+
+    alpha_tl = softmax over t of h_t . q_l          c_l = sum over t of alpha_tl h_t
+
+and a classifier turns c_l into a logit. The tensor of all c_l (documents x labels x width) is never needed: with a
+classifier vector v_l of each label's own, v_l . c_l = sum over t of alpha_tl (h_t . v_l), which has no width at all;
+with the shared classifier it is made for a block of labels at a time, and once more in the backward pass.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from longtail.learners.neural.hooks import NONE, Hooks
+from longtail.part import Part, option
+
+#: Numbers a block of labels may hold in one of its tensors (256 MB); beyond, labels are taken in blocks.
+BLOCK = 1 << 26
+
+
+class HeadNetwork(nn.Module, ABC):
+    """Vectors h (B, T, width) with their mask (B, T) in, logits out."""
+
+    @abstractmethod
+    def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        """Logits (B, S) of labels (S,) or (B, S)."""
+
+    @abstractmethod
+    def rows(self) -> list[Tensor]:
+        """Parameters with a row a label, which take the higher learning rate."""
+
+
+@dataclass(kw_only=True)
+class Head(Part, ABC):
+    kind: ClassVar[str] = "head"
+    spaces: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def network(self, width: int, n_labels: int) -> HeadNetwork:
+        """Weights as they are before training, drawn from torch's generator."""
+
+
+@dataclass(kw_only=True)
+class LabelAttention(Head):
+    """One context vector a label: each label looks at the words that matter to it."""
+
+    classifier: str = option("own", "own: a vector a label (measured best); shared: one layer for all (AttentionXML)",
+                             choices=("own", "shared"))  # fmt: skip
+    hidden: int = option(256, "width of the shared classifier's hidden layer (AttentionXML: 256)", low=1, high=8192)
+    bias: float = option(-4.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
+
+    spaces = ("context", "classifier")
+
+    def network(self, width: int, n_labels: int) -> HeadNetwork:
+        return LabelAttentionNetwork(self, width, n_labels)
+
+
+class LabelAttentionNetwork(HeadNetwork):
+    def __init__(self, options: LabelAttention, width: int, n_labels: int) -> None:
+        super().__init__()
+        self.width, self.own = width, options.classifier == "own"
+        self.queries = nn.Embedding(n_labels, width, sparse=True)
+        nn.init.xavier_normal_(self.queries.weight)
+        if self.own:
+            self.vectors = nn.Embedding(n_labels, width, sparse=True)
+            nn.init.xavier_normal_(self.vectors.weight)
+            self.bias = nn.Embedding(n_labels, 1, sparse=True)
+            nn.init.constant_(self.bias.weight, options.bias)
+        else:
+            self.inner = nn.Linear(width, options.hidden)
+            self.outer = nn.Linear(options.hidden, 1)
+            nn.init.constant_(self.outer.bias, options.bias)
+
+    def rows(self) -> list[Tensor]:
+        return [self.queries.weight, *([self.vectors.weight, self.bias.weight] if self.own else [])]
+
+    def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        if labels.ndim == 2:
+            block: Callable[..., Tensor] = self._listed
+        elif self.own and not (hooks.wants("context") or hooks.wants("classifier")):
+            block = self._without_contexts
+        else:
+            block = self._with_contexts
+        at_once = len(hidden) * max(hidden.shape[1], self.width)
+        size = max(16, BLOCK // at_once)
+        if labels.shape[-1] <= size:
+            return block(hidden, mask, labels, hooks)
+        parts = torch.split(labels, size, dim=-1)
+        if not torch.is_grad_enabled():
+            return torch.cat([block(hidden, mask, part, hooks) for part in parts], dim=1)
+        done = [checkpoint(block, hidden, mask, part, hooks, use_reentrant=False) for part in parts]
+        return torch.cat([logits for logits in done if isinstance(logits, Tensor)], dim=1)
+
+    def _without_contexts(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
+        """sum over t of alpha_tl (h_t . v_l): labels in front and positions last, so that sums run along memory."""
+        B, T, width = hidden.shape
+        both = torch.cat([self.queries(labels), self.vectors(labels)])
+        products = (both @ hidden.reshape(B * T, width).T).view(2, len(labels), B, T)
+        attention = products[0].masked_fill(~mask, -torch.inf).softmax(dim=2)
+        return (attention * products[1]).sum(dim=2).T + self.bias(labels)[:, 0]
+
+    def _with_contexts(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
+        queries = self.queries(labels).expand(len(hidden), -1, -1)
+        contexts = functional.scaled_dot_product_attention(
+            queries, hidden, hidden, attn_mask=mask[:, None, :].expand(-1, len(labels), -1), scale=1.0
+        )
+        contexts = hooks.at("context", contexts)
+        return self.classify(contexts, labels.expand(len(hidden), -1), hooks)
+
+    def _listed(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
+        """Each document with labels (B, S) of its own."""
+        queries = self.queries(labels)
+        if self.own and not (hooks.wants("context") or hooks.wants("classifier")):
+            along = hidden.transpose(1, 2)
+            attention = (queries @ along).masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=2)
+            return (attention * (self.vectors(labels) @ along)).sum(dim=2) + self.bias(labels)[..., 0]
+        contexts = functional.scaled_dot_product_attention(
+            queries, hidden, hidden, attn_mask=mask[:, None, :].expand(-1, labels.shape[1], -1), scale=1.0
+        )
+        return self.classify(hooks.at("context", contexts), labels, hooks)
+
+    # single pairs, for augmenters in the context space
+    def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        """c (P, width) of P pairs: documents (P,), rows of the batch in rising order, and labels (P,).
+
+        The pairs of a document are laid side by side, so that hidden vectors are not copied once a pair.
+        """
+        counts = torch.bincount(documents, minlength=len(hidden))
+        first = counts.cumsum(0) - counts
+        place = torch.arange(len(documents), device=documents.device) - first[documents]
+        padded = labels.new_zeros((len(hidden), int(counts.max())) if len(documents) else (len(hidden), 0))
+        padded[documents, place] = labels
+        queries = self.queries(padded)
+        scores = (queries @ hidden.transpose(1, 2)).masked_fill(~mask[:, None, :], -torch.inf)
+        return (scores.softmax(dim=2) @ hidden)[documents, place]
+
+    def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        """Logits (...) of contexts (..., width) for labels (...)."""
+        if self.own:
+            contexts = hooks.at("classifier", contexts)
+            return (contexts * self.vectors(labels)).sum(dim=-1) + self.bias(labels)[..., 0]
+        inner = hooks.at("classifier", functional.relu(self.inner(contexts)))
+        return self.outer(inner)[..., 0]
+
+
+@dataclass(kw_only=True)
+class Pooled(Head):
+    """One vector a document, and a linear separator a label on top."""
+
+    pooling: str = option("mean", "mean of the tokens' vectors, or the first token's", choices=("mean", "first"))
+    bias: float = option(-4.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
+
+    def network(self, width: int, n_labels: int) -> HeadNetwork:
+        return PooledNetwork(self, width, n_labels)
+
+
+class PooledNetwork(HeadNetwork):
+    def __init__(self, options: Pooled, width: int, n_labels: int) -> None:
+        super().__init__()
+        self.pooling = options.pooling
+        self.vectors = nn.Embedding(n_labels, width, sparse=True)
+        nn.init.xavier_normal_(self.vectors.weight)
+        self.bias = nn.Embedding(n_labels, 1, sparse=True)
+        nn.init.constant_(self.bias.weight, options.bias)
+
+    def rows(self) -> list[Tensor]:
+        return [self.vectors.weight, self.bias.weight]
+
+    def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        if self.pooling == "first":
+            pooled = hidden[:, 0]
+        else:
+            pooled = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        if labels.ndim == 1:
+            return pooled @ self.vectors(labels).T + self.bias(labels)[:, 0]
+        return (self.vectors(labels) @ pooled[:, :, None])[..., 0] + self.bias(labels)[..., 0]

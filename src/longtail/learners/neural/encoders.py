@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from longtail.features.tokens import PAD, Tokens, WordTokeniser
+from longtail.features.tokens import FIRST_WORD, PAD, Tokens, WordTokeniser
 from longtail.features.vectors import word_vectors
 from longtail.learners.neural.batches import Batch
 from longtail.learners.neural.hooks import NONE, Hooks
@@ -25,12 +25,18 @@ class EncoderNetwork(nn.Module, ABC):
     """Tokens in, one vector a token out.
 
     width   of the vectors
+    plain   how many of the last columns hold what a token is by itself: the mean of these tells documents apart
+    centred whether that mean is seen from the mean of all documents (encoders whose vectors share a direction)
     layers  that hooks may reach, numbered from 1; those up to `frozen` are not trained
+    special_tokens  at either end of a text, which are no words of it
     """
 
     width: int
+    plain: int
+    centred: bool = False
     layers: int = 1
     frozen: int = 0
+    special_tokens: int = 0
 
     @abstractmethod
     def embed(self, tokens: Tensor) -> Tensor:
@@ -76,32 +82,35 @@ class WordEncoder(Encoder):
     vectors: str | None = option(
         None, "start of the word embeddings: glove-6b-50d, a GloVe or word2vec text file, or none"
     )
-    size: int = option(100, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
-    min_df: int = option(2, "documents a word must be in (measured)", low=1)
+    size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
+    min_df: int = option(1, "documents a word must be in (measured: rare labels hang on rare words)", low=1)
     max_words: int = option(500_000, "words kept, the most frequent (AttentionXML)", low=1)
     train_vectors: bool = option(True, "whether word embeddings are trained (AttentionXML: not on small corpora)")
 
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
         self.tokeniser_ = WordTokeniser.fitted(texts, min_df=self.min_df, max_words=self.max_words, run=run)
+        self.rarity_ = _rarity(self.tokens(texts, run), self.tokeniser_.size)
 
     def tokens(self, texts: Sequence[str], run: Run) -> Tokens:
         return self.tokeniser_.tokens(texts, self.max_length, run=run)
 
     def embedding(self) -> nn.Embedding:
-        """Uniform in [-0.1, 0.1], with what is known of the words put in."""
+        """Random directions, or what is known of the words, as long as the words are rare (idf)."""
         words = nn.Embedding(self.tokeniser_.size, self.size, padding_idx=PAD, sparse=True)
-        nn.init.uniform_(words.weight, -0.1, 0.1)
+        words.weight.requires_grad_(self.train_vectors)
+        rarity = getattr(self, "rarity_", None)
+        if rarity is None:  # while a model is restored its weights come from the file
+            return words
         with torch.no_grad():
-            words.weight[PAD] = 0
-            # while a model is restored its weights come from the file
-            if self.vectors is not None and not getattr(self, "restoring_", False):
+            words.weight.normal_(0, self.size**-0.5)
+            if self.vectors is not None:
                 found, known = word_vectors(self.vectors, self.tokeniser_.words())
                 width = min(self.size, known.shape[1])
-                # as long as the others are, so that one learning rate suits both
-                scale = 0.1 / max(float(np.abs(known[found]).mean()) * 2, 1e-9) if found.any() else 1.0
-                rows = torch.from_numpy(np.flatnonzero(found)) + (self.tokeniser_.size - len(found))
+                # numbers as large as the random ones', so that known and unknown words weigh the same
+                scale = self.size**-0.5 / max(float(known[found].std()), 1e-9) if found.any() else 1.0
+                rows = torch.from_numpy(np.flatnonzero(found) + FIRST_WORD)
                 words.weight[rows, :width] = torch.from_numpy(known[found, :width] * np.float32(scale))
-        words.weight.requires_grad_(self.train_vectors)
+            words.weight.mul_(torch.from_numpy(rarity)[:, None])
         return words
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -109,7 +118,15 @@ class WordEncoder(Encoder):
 
     def restore(self, arrays: Arrays) -> None:
         self.tokeniser_ = WordTokeniser.restored(arrays)
-        self.restoring_ = True
+
+
+def _rarity(tokens: Tokens, size: int) -> NDArray[np.float32]:
+    """Inverse document frequency of each token (size,), 1 on average over words; 0 for padding and unknown words."""
+    document = np.repeat(np.arange(len(tokens)), tokens.lengths)
+    pairs = np.unique(document * size + tokens.ids)
+    idf = np.log((1 + len(tokens)) / (1 + np.bincount(pairs % size, minlength=size))) + 1
+    idf[:FIRST_WORD] = 0
+    return (idf / max(float(idf[FIRST_WORD:].mean()) if size > FIRST_WORD else 1.0, 1e-9)).astype(np.float32)
 
 
 @dataclass(kw_only=True)
@@ -137,6 +154,7 @@ class BiLSTMNetwork(EncoderNetwork):
         self.backwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
         self.initial = nn.Parameter(torch.zeros(options.depth, 2, 2, options.hidden))
         self.width = 2 * options.hidden + options.size * options.skip
+        self.plain = options.size if options.skip else self.width
 
     def embed(self, tokens: Tensor) -> Tensor:
         return functional.dropout(self.words(tokens), self.dropout_words, self.training)
@@ -144,9 +162,9 @@ class BiLSTMNetwork(EncoderNetwork):
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
         # The backward direction reads each text from its own end. Turning the texts round by hand and leaving the
         # padding behind them is exact, and twice as fast as torch's packed sequences on a CPU.
-        turned = _turned(mask)
         hidden = embedded
         for layer in range(self.layers):
+            turned = _turned(mask)  # anew for each layer: texts that a hook mixes grow on the way
             ahead = self._run(self.onwards[layer], hidden, self.initial[layer, 0])
             back = self._run(self.backwards[layer], _reorder(hidden, turned), self.initial[layer, 1])
             hidden = torch.cat([ahead, _reorder(back, turned)], dim=2)
@@ -178,7 +196,7 @@ def _reorder(values: Tensor, positions: Tensor) -> Tensor:
 class Bag(WordEncoder):
     """Word embeddings as they are: no order, no context, and by far the quickest."""
 
-    dropout: float = option(0.35, "dropout of word embeddings (measured)", low=0, high=0.99)
+    dropout: float = option(0.2, "dropout of word embeddings (AttentionXML)", low=0, high=0.99)
 
     def network(self) -> EncoderNetwork:
         return BagNetwork(self)
@@ -188,7 +206,7 @@ class BagNetwork(EncoderNetwork):
     def __init__(self, options: Bag) -> None:
         super().__init__()
         self.words = options.embedding()
-        self.dropout, self.width = options.dropout, options.size
+        self.dropout, self.width, self.plain = options.dropout, options.size, options.size
 
     def embed(self, tokens: Tensor) -> Tensor:
         return functional.dropout(self.words(tokens), self.dropout, self.training)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -24,6 +25,9 @@ from torch.utils.checkpoint import checkpoint
 from longtail.learners.neural.hooks import NONE, Hooks
 from longtail.part import Part, option
 
+#: Strength of the label vectors' start, for queries, classifier vectors and document vectors, and what is left of
+#: the random start elsewhere (measured on documents held out of vuln-libraries' training data).
+QUERY, VECTOR, DOCUMENT, REST = 5.0, 3.0, 12.0, 0.3
 #: Numbers a block of labels may hold in one of its tensors (256 MB); beyond, labels are taken in blocks.
 BLOCK = 1 << 26
 
@@ -39,6 +43,9 @@ class HeadNetwork(nn.Module, ABC):
     def rows(self) -> list[Tensor]:
         """Parameters with a row a label, which take the higher learning rate."""
 
+    def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
+        """Sets label vectors off from the documents that carry the label, where the head can."""
+
 
 @dataclass(kw_only=True)
 class Head(Part, ABC):
@@ -46,7 +53,7 @@ class Head(Part, ABC):
     spaces: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def network(self, width: int, n_labels: int) -> HeadNetwork:
+    def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
         """Weights as they are before training, drawn from torch's generator."""
 
 
@@ -57,18 +64,22 @@ class LabelAttention(Head):
     classifier: str = option("own", "own: a vector a label (measured best); shared: one layer for all (AttentionXML)",
                              choices=("own", "shared"))  # fmt: skip
     hidden: int = option(256, "width of the shared classifier's hidden layer (AttentionXML: 256)", low=1, high=8192)
-    bias: float = option(-4.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
+    document: bool = option(
+        True, "the whole document's vector beside the contexts: evidence of many words adds up (measured)"
+    )
+    bias: float = option(-6.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
 
     spaces = ("context", "classifier")
 
-    def network(self, width: int, n_labels: int) -> HeadNetwork:
-        return LabelAttentionNetwork(self, width, n_labels)
+    def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
+        return LabelAttentionNetwork(self, width, plain, n_labels)
 
 
 class LabelAttentionNetwork(HeadNetwork):
-    def __init__(self, options: LabelAttention, width: int, n_labels: int) -> None:
+    def __init__(self, options: LabelAttention, width: int, plain: int, n_labels: int) -> None:
         super().__init__()
         self.width, self.own = width, options.classifier == "own"
+        self.widest = width if self.own else max(width, options.hidden)
         self.queries = nn.Embedding(n_labels, width, sparse=True)
         nn.init.xavier_normal_(self.queries.weight)
         if self.own:
@@ -80,18 +91,58 @@ class LabelAttentionNetwork(HeadNetwork):
             self.inner = nn.Linear(width, options.hidden)
             self.outer = nn.Linear(options.hidden, 1)
             nn.init.constant_(self.outer.bias, options.bias)
+        self.plain = plain if options.document else 0
+        if self.plain:
+            self.document = nn.Embedding(n_labels, plain, sparse=True)
+            nn.init.xavier_normal_(self.document.weight)
+            self.register_buffer("centre", torch.zeros(plain))
 
     def rows(self) -> list[Tensor]:
-        return [self.queries.weight, *([self.vectors.weight, self.bias.weight] if self.own else [])]
+        own = [self.vectors.weight, self.bias.weight] if self.own else []
+        return [self.queries.weight, *own, *([self.document.weight] if self.plain else [])]
+
+    @torch.no_grad()
+    def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
+        """Sets label vectors off from the documents that carry the label.
+
+        directions  (L, plain), unit vectors; rows of 0 for labels without documents
+        centre      (plain,), taken off a document's mean vector before it is brought to unit length
+        length      of a token's plain part on average: label vectors are made so that products do not depend on it
+        """
+        known = directions.norm(dim=1) > 0
+        for weight, strength in ((self.queries.weight, QUERY), *([(self.vectors.weight, VECTOR)] if self.own else [])):
+            weight[known] *= REST
+            weight[known, -directions.shape[1] :] = directions[known] * (strength / length)
+        if self.plain:
+            self.document.weight[known] = directions[known] * DOCUMENT
+            self.centre.copy_(centre)  # type: ignore[operator]
 
     def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        logits = self._attended(hidden, mask, labels, hooks)
+        if not self.plain:
+            return logits
+        documents = hooks.at("context", self.documents(hidden, mask)[:, None])[:, 0]
+        if labels.ndim == 1:
+            return logits + documents @ self.document(labels).T
+        # every document with every label of the batch is quicker than a row of weights for each pair
+        found, places = torch.unique(labels, return_inverse=True)
+        return logits + (documents @ self.document(found).T).gather(1, places)
+
+    def documents(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Unit vectors (B, plain) of the documents: the direction of their tokens' mean, from the centre."""
+        return document_vectors(hidden[:, :, -self.plain :], mask, self.centre)  # type: ignore[arg-type]
+
+    def _attended(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
         if labels.ndim == 2:
-            block: Callable[..., Tensor] = self._listed
+            # a label of several lists is looked up once, and has one row of gradient
+            found, labels = torch.unique(labels, return_inverse=True)
+            block: Callable[..., Tensor] = partial(self._listed, self.queries(found), self._classifier(found))
         elif self.own and not (hooks.wants("context") or hooks.wants("classifier")):
             block = self._without_contexts
         else:
             block = self._with_contexts
-        at_once = len(hidden) * max(hidden.shape[1], self.width)
+        # twice the tokens: attention and values are one product
+        at_once = len(hidden) * max(2 * hidden.shape[1], self.widest)
         size = max(16, BLOCK // at_once)
         if labels.shape[-1] <= size:
             return block(hidden, mask, labels, hooks)
@@ -114,20 +165,22 @@ class LabelAttentionNetwork(HeadNetwork):
         contexts = functional.scaled_dot_product_attention(
             queries, hidden, hidden, attn_mask=mask[:, None, :].expand(-1, len(labels), -1), scale=1.0
         )
-        contexts = hooks.at("context", contexts)
-        return self.classify(contexts, labels.expand(len(hidden), -1), hooks)
-
-    def _listed(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
-        """Each document with labels (B, S) of its own."""
-        queries = self.queries(labels)
-        if self.own and not (hooks.wants("context") or hooks.wants("classifier")):
-            along = hidden.transpose(1, 2)
-            attention = (queries @ along).masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=2)
-            return (attention * (self.vectors(labels) @ along)).sum(dim=2) + self.bias(labels)[..., 0]
-        contexts = functional.scaled_dot_product_attention(
-            queries, hidden, hidden, attn_mask=mask[:, None, :].expand(-1, labels.shape[1], -1), scale=1.0
-        )
         return self.classify(hooks.at("context", contexts), labels, hooks)
+
+    def _listed(
+        self, queries: Tensor, classifier: list[Tensor], hidden: Tensor, mask: Tensor, places: Tensor, hooks: Hooks
+    ) -> Tensor:
+        """Each document with labels of its own: places (B, S), rows of queries (U, width) and of the classifier."""
+        queries = functional.embedding(places, queries)
+        classifier = [functional.embedding(places, rows) for rows in classifier]
+        if self.own and not (hooks.wants("context") or hooks.wants("classifier")):
+            along, (vectors, bias) = hidden.transpose(1, 2), classifier
+            attention = (queries @ along).masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=2)
+            return (attention * (vectors @ along)).sum(dim=2) + bias[..., 0]
+        contexts = functional.scaled_dot_product_attention(
+            queries, hidden, hidden, attn_mask=mask[:, None, :].expand(-1, places.shape[1], -1), scale=1.0
+        )
+        return self._classify(hooks.at("context", contexts), classifier, hooks)
 
     # single pairs, for augmenters in the context space
     def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
@@ -144,13 +197,34 @@ class LabelAttentionNetwork(HeadNetwork):
         scores = (queries @ hidden.transpose(1, 2)).masked_fill(~mask[:, None, :], -torch.inf)
         return (scores.softmax(dim=2) @ hidden)[documents, place]
 
+    def pair_logits(self, contexts: Tensor, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        """Logits (P,) of P pairs, documents (P,) and labels (P,), given their contexts (P, width)."""
+        logits = self.classify(contexts, labels)
+        if self.plain:
+            logits = logits + (self.documents(hidden, mask)[documents] * self.document(labels)).sum(dim=1)
+        return logits
+
     def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
-        """Logits (...) of contexts (..., width) for labels (...)."""
+        """Logits (...) of contexts (..., width) for labels (...), or for labels (S,) of contexts (B, S, width)."""
+        return self._classify(contexts, self._classifier(labels), hooks)
+
+    def _classifier(self, labels: Tensor) -> list[Tensor]:
+        """What the labels have of their own: vectors (..., width) and bias (..., 1), or nothing."""
+        return [self.vectors(labels), self.bias(labels)] if self.own else []
+
+    def _classify(self, contexts: Tensor, classifier: list[Tensor], hooks: Hooks) -> Tensor:
         if self.own:
-            contexts = hooks.at("classifier", contexts)
-            return (contexts * self.vectors(labels)).sum(dim=-1) + self.bias(labels)[..., 0]
+            vectors, bias = classifier
+            return (hooks.at("classifier", contexts) * vectors).sum(dim=-1) + bias[..., 0]
         inner = hooks.at("classifier", functional.relu(self.inner(contexts)))
         return self.outer(inner)[..., 0]
+
+
+def document_vectors(plain: Tensor, mask: Tensor, centre: Tensor) -> Tensor:
+    """Unit vectors (B, plain) of the mean of the tokens' vectors (B, T, plain), seen from the centre."""
+    inside = mask[:, :, None].to(plain.dtype)
+    mean = (plain * inside).sum(dim=1) / inside.sum(dim=1)
+    return functional.normalize(mean - centre, dim=1)
 
 
 @dataclass(kw_only=True)
@@ -160,7 +234,7 @@ class Pooled(Head):
     pooling: str = option("mean", "mean of the tokens' vectors, or the first token's", choices=("mean", "first"))
     bias: float = option(-4.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
 
-    def network(self, width: int, n_labels: int) -> HeadNetwork:
+    def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
         return PooledNetwork(self, width, n_labels)
 
 

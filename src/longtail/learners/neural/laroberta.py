@@ -16,5 +16,4 @@ class LaRoBERTa(NeuralLearner):
     encoder: Any = option("transformer", "what turns a text into one vector a token")
     epochs: int = option(10, "passes over the documents", low=1, high=100_000)
     rate: float = option(1e-4, "learning rate of layers (TailMix: 1e-5 for RoBERTa)", low=0, high=10)
-    row_rate: float = option(0.005, "learning rate of label vectors (measured)", low=0, high=10)
     decay: float = option(0.01, "weight decay of layers (TailMix)", low=0, high=10)

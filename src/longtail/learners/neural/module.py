@@ -43,7 +43,8 @@ class Schedule:
     """How the optimiser goes: rates, steps in all and for warming up, clipping, batch size, seed."""
 
     rate: float
-    row_rate: float
+    word_rate: float
+    label_rate: float
     decay: float
     steps: int
     warm_up: int
@@ -113,7 +114,7 @@ class Module(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:
         schedule = self._outside.schedule
-        optimiser = RowAdam(self.network.groups(schedule.rate, schedule.row_rate, schedule.decay))
+        optimiser = RowAdam(self.network.groups(schedule.rate, schedule.word_rate, schedule.label_rate, schedule.decay))
         rates = torch.optim.lr_scheduler.LambdaLR(optimiser, schedule.factor)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": rates, "interval": "step"}}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -30,17 +31,40 @@ class Network(nn.Module):
         """Logits (B, S) of the batch's labels."""
         return self.head(self.encoder(batch, hooks), batch.mask, batch.labels, hooks)
 
-    def groups(self, rate: float, row_rate: float, decay: float) -> list[dict[str, object]]:
-        """Parameters by learning rate: rows of words and labels, which few batches touch, learn faster."""
-        rows = {id(p): p for p in self.head.rows()}
-        words = getattr(self.encoder, "words", None)
-        if words is not None:
-            rows[id(words.weight)] = words.weight
-        trained = [p for p in self.parameters() if p.requires_grad]
+    def groups(self, rate: float, word_rate: float, label_rate: float, decay: float) -> list[dict[str, object]]:
+        """Trained parameters by learning rate: layers, word vectors, label vectors."""
+        rows = {id(p): label_rate for p in self.head.rows()}
+        rows |= {id(module.weight): word_rate for name, module in self.encoder.named_children() if name == "words"}
+        made: dict[float | None, list[nn.Parameter]] = {}
+        for parameter in self.parameters():
+            if parameter.requires_grad:
+                made.setdefault(rows.get(id(parameter)), []).append(parameter)
         return [
-            {"params": [p for p in trained if id(p) not in rows], "lr": rate, "weight_decay": decay},
-            {"params": [p for p in trained if id(p) in rows], "lr": row_rate, "weight_decay": 0.0},
+            {"params": found, "lr": rate if own is None else own, "weight_decay": decay if own is None else 0.0}
+            for own, found in made.items()
         ]
+
+    @torch.no_grad()
+    def start(self, tokens: Tokens, Y: sp.csr_matrix, states: NDArray[np.float16] | None = None) -> None:
+        """Sets label vectors off from the documents that carry the label: what the network knows before training.
+
+        A document's vector is the direction of its tokens' mean, a label's that of its documents' sum.
+        """
+        training, plain = self.training, self.encoder.plain
+        self.eval()
+        means = torch.zeros(len(tokens), plain)
+        length = torch.zeros(())
+        for rows in in_length_order(tokens, 64):
+            ids, mask = token_tensors(tokens, rows)
+            batch = Batch(rows, ids, mask, ids, ids, None, state_tensor(states, tokens, rows))
+            values = self.encoder(batch)[:, :, -plain:] * mask[:, :, None]
+            means[rows] = values.sum(dim=1) / mask.sum(dim=1, keepdim=True)
+            length += values.norm(dim=2).sum()
+        centre = means.mean(dim=0) if self.encoder.centred else torch.zeros(plain)
+        vectors = functional.normalize(means - centre, dim=1).numpy()
+        directions = functional.normalize(torch.from_numpy((Y.T @ vectors).astype(np.float32)), dim=1)
+        self.head.start(directions, centre, max(float(length) / len(tokens.ids), 1e-6))
+        self.train(training)
 
 
 def loss_of(logits: Tensor, batch: Batch) -> Tensor:

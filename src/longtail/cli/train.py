@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,12 +83,15 @@ def train(
     plan.override(learner=learner, augment=augment or (), rerank=rerank or (), settings=settings or ())
     tagger = plan.tagger(seed=seed, threads=threads)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
+    # what long fits keep on the way: the same command goes on from there after it was killed
+    run.checkpoints = output.absolute().parent / f".{output.name}.unfinished"
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run)
     held_out = None if valid is None else how.read(valid, run, split="valid")
     tagger.fit(corpus, valid=held_out, run=run)
     with run.stage("save"):
         tagger.save(output, overwrite=overwrite)
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
     summary = summarise(tagger, corpus, run.seconds, output)
     if json:
         print_json(summary)

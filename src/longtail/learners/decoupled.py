@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.augment.base import Augmenter
 from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.engines.local import thread_map
@@ -71,8 +72,11 @@ class Decoupled(Learner):
     def _sides(self) -> list[Learner]:
         return [self.learner, self.tail or self.learner]
 
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
+    def fit(
+        self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None, hooks: Sequence[Augmenter] = ()
+    ) -> Self:
         run = run or Run()
+        extra: dict[str, Any] = {"hooks": hooks} if hooks else {}  # both sides open their spaces
         # the counts of the data as given, where they are known: rows an augmenter added do not make a label frequent
         labels = corpus.labels if corpus.labels.documents else corpus.counted().labels
         head = labels.head_by_share(self.tau) if self.head_above is None else labels.head_by_count(self.head_above)
@@ -91,8 +95,8 @@ class Decoupled(Learner):
             member = member_config.unfitted()
             part = prepared(part.rows(np.flatnonzero(strength > 0)), member)
             # a run of its own: times taken side by side must not be added up
-            own = Run(run.seed, run.threads, run.progress)
-            return member.fit(part, valid=valid and valid.columns(columns), run=own), own
+            own = Run(run.seed, run.threads, run.progress, checkpoints=run.checkpoints)
+            return member.fit(part, valid=valid and valid.columns(columns), run=own, **extra), own
 
         # side by side, each on all cores: what one leaves idle at its end the other takes
         start = time.perf_counter()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.augment.base import Augmenter
 from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -55,12 +57,15 @@ class Ensemble(Learner):
     def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(s for s in self.members[0].spaces if all(s in member.spaces for member in self.members))
 
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
+    def fit(
+        self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None, hooks: Sequence[Augmenter] = ()
+    ) -> Self:
         run = run or Run()
+        extra: dict[str, Any] = {"hooks": hooks} if hooks else {}  # every member opens their spaces
         for number, member in enumerate(self.members):
             # members of one kind must differ, so each draws from a seed of its own
-            own = Run(run.seed_of(f"member/{number}"), run.threads, run.progress, run.seconds)
-            member.fit(prepared(corpus, member), valid=valid, run=own)
+            own = Run(run.seed_of(f"member/{number}"), run.threads, run.progress, run.seconds, run.checkpoints)
+            member.fit(prepared(corpus, member), valid=valid, run=own, **extra)
         self.n_labels_, self.n_features_ = sizes(self.members)
         return self
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
+import os
 import shutil
+import signal
+import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning import pytorch as lightning
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, WeightAveraging
+from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping, WeightAveraging
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.plugins import TorchCheckpointIO
+from lightning.pytorch.strategies import DDPStrategy, Strategy
 
+from longtail.errors import UsageError
+from longtail.files import atomic_file
 from longtail.learners.neural.hooks import Hook, Setting
 from longtail.learners.neural.module import Module, Schedule, TrainingData
 from longtail.learners.neural.network import Network
@@ -23,6 +31,8 @@ from longtail.run import Run
 
 #: Seconds between checkpoints of a run that keeps any.
 CHECKPOINT_SECONDS = 30
+#: Variables that Lightning sets.
+ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "WORLD_SIZE")
 
 
 def train(
@@ -50,27 +60,23 @@ def train(
     """
     for hook in hooks:
         hook.begin(setting)
+    network.train()
     module = Module(network, data, schedule, hooks, metric, k=max(5, int(metric.partition("@")[2])))
-    best = KeepBest(metric)
-    callbacks: list[Callback] = [_Bar(run, title, schedule.steps), best]
-    if average_from is not None:
-        callbacks.insert(0, AveragedWeights(average_from))
+    strategy = _strategy(devices, nodes)
+    average = None if average_from is None else AveragedWeights(average_from)
+    # processes of their own have no bar, which only the caller can draw
+    callbacks: list[Callback] = [_Bar(run, title, schedule.steps) if strategy == "auto" else _OneThread()]
+    callbacks += [] if average is None else [average]
+    callbacks.append(KeepBest(metric, average))
     if data.valid is not None and patience:
         callbacks.append(EarlyStopping(metric, mode="max", patience=patience, check_finite=False))
     if checkpoints is not None:
         checkpoints.mkdir(parents=True, exist_ok=True)
-        callbacks.append(
-            ModelCheckpoint(
-                checkpoints,
-                filename="{step}",
-                train_time_interval=timedelta(seconds=CHECKPOINT_SECONDS),
-                save_top_k=1,
-                enable_version_counter=False,
-            )
-        )
-    with quiet(), torch_threads(run.workers):
+        callbacks.append(Checkpoints(checkpoints, CHECKPOINT_SECONDS))
+    with quiet(), torch_threads(run.workers), _as_before():
         trainer = lightning.Trainer(
             accelerator="auto",
+            strategy=strategy,
             devices=devices or 1,
             num_nodes=nodes,
             precision=precision,  # type: ignore[arg-type]
@@ -78,6 +84,7 @@ def train(
             max_steps=schedule.steps,
             callbacks=callbacks,
             logger=_loggers(logs, title),
+            plugins=[AtomicFiles()],
             enable_checkpointing=checkpoints is not None,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -87,27 +94,93 @@ def train(
             use_distributed_sampler=False,
             default_root_dir=checkpoints,
         )
-        trainer.fit(module, ckpt_path=_latest(checkpoints), weights_only=False)
-    if best.weights is not None:
-        network.load_state_dict(best.weights)
+        try:
+            trainer.fit(module, ckpt_path=_latest(checkpoints), weights_only=True)
+        except SystemExit:
+            # Lightning ends the whole program when it is interrupted; whoever called may want to do something else
+            if trainer.interrupted:
+                raise KeyboardInterrupt from None
+            raise
     network.cpu().eval()
     if checkpoints is not None:
         shutil.rmtree(checkpoints, ignore_errors=True)
     return network
 
 
+def _strategy(devices: int, nodes: int) -> str | Strategy:
+    """How several processes train together: forked ones share the data and give the weights back to their caller.
+
+    Lightning's own choice would start the caller's whole program once more for each device.
+    """
+    if devices * nodes <= 1:
+        return "auto"
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise UsageError(f"devices is {devices}, but this system cannot fork processes: set it to 1")
+    # of the ways processes talk to each other, gloo is the one that takes sparse gradients
+    return DDPStrategy(start_method="fork", process_group_backend="gloo")
+
+
 def _latest(folder: Path | None) -> str | None:
-    """The newest whole checkpoint of a folder that only this program writes to."""
-    if folder is None or not folder.is_dir():
-        return None
-    found = sorted(folder.glob("*.ckpt"), key=lambda file: file.stat().st_mtime)
-    return str(found[-1]) if found else None
+    """The newest checkpoint of a folder that can be read; one that was damaged is as good as none."""
+    found = [] if folder is None else [file for file in folder.glob("*.ckpt") if file.stem.isdecimal()]
+    for file in sorted(found, key=lambda file: int(file.stem), reverse=True):
+        try:
+            torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        except Exception:  # torch has no one error for files that are cut short or hold something else
+            continue
+        return str(file)
+    return None
 
 
 def _loggers(folder: str | None, title: str) -> list[Logger] | bool:
     if folder is None:
         return False
-    return [CSVLogger(folder, name=f"{title}-csv"), TensorBoardLogger(folder, name=f"{title}-tensorboard")]
+    try:
+        return [CSVLogger(folder, name=f"{title}-csv"), TensorBoardLogger(folder, name=f"{title}-tensorboard")]
+    except ModuleNotFoundError:
+        raise UsageError("logs are written with the package tensorboard: pip install tensorboard") from None
+
+
+class AtomicFiles(TorchCheckpointIO):
+    """Checkpoints that are there as a whole or not at all."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        with atomic_file(path, overwrite=True) as handle:
+            torch.save(checkpoint, handle)
+
+
+class Checkpoints(Checkpoint):
+    """Keeps what a fit has, every so many seconds, at moments from which it goes on exactly.
+
+    After the last batch of an epoch comes its validation, and what is kept is kept behind that. Nothing is kept when
+    training is over: there would be nothing to go on with.
+    """
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.folder, self.seconds = folder, seconds
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._last = time.monotonic()
+
+    def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
+        if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            self._keep(trainer)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        self._keep(trainer)
+
+    def _keep(self, trainer: Any) -> None:
+        # processes keep one checkpoint together, so that one clock decides
+        due = trainer.strategy.broadcast(time.monotonic() - self._last >= self.seconds)
+        if not due or trainer.should_stop or trainer.global_step >= trainer.max_steps:
+            return
+        new = self.folder / f"{trainer.global_step}.ckpt"
+        trainer.save_checkpoint(new)
+        if trainer.is_global_zero:
+            for file in self.folder.glob("*.ckpt"):
+                if file.name != new.name:
+                    file.unlink(missing_ok=True)
+        self._last = time.monotonic()
 
 
 class AveragedWeights(WeightAveraging):
@@ -124,6 +197,12 @@ class AveragedWeights(WeightAveraging):
     def begun(self) -> bool:
         return self._average_model is not None and int(self._average_model.n_averaged) > 0
 
+    @property
+    def network(self) -> Network | None:
+        """The averaged network, once there is one."""
+        model: Any = self._average_model
+        return model.module.network if self.begun else None
+
     # until there is an average, the weights themselves are validated and kept
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         if self.begun:
@@ -139,10 +218,10 @@ class AveragedWeights(WeightAveraging):
 
 
 class KeepBest(Callback):
-    """Holds the weights of the best validation; they travel in checkpoints, too."""
+    """Holds the weights of the best validation, and gives them back in the end; they travel in checkpoints, too."""
 
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
+    def __init__(self, metric: str, average: AveragedWeights | None = None) -> None:
+        self.metric, self.average = metric, average
         self.best = -1.0
         self.weights: dict[str, Any] | None = None
 
@@ -150,7 +229,13 @@ class KeepBest(Callback):
         value = trainer.callback_metrics.get(self.metric)
         if value is not None and float(value) > self.best:
             self.best = float(value)
-            self.weights = {name: w.detach().cpu().clone() for name, w in pl_module.network.state_dict().items()}
+            # the average that was validated has given way to the weights being trained by now
+            validated = (self.average and self.average.network) or pl_module.network
+            self.weights = {name: w.detach().cpu().clone() for name, w in validated.state_dict().items()}
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.weights is not None:
+            pl_module.network.load_state_dict(self.weights)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best, "weights": self.weights}
@@ -163,20 +248,27 @@ class _Bar(Callback):
     """Steps on the run's own progress bar."""
 
     def __init__(self, run: Run, title: str, steps: int) -> None:
-        self._context = run.bar(title, steps)
+        self._context, self._open = run.bar(title, steps), contextlib.ExitStack()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        self._bar = self._context.__enter__()
+        self._bar = self._open.enter_context(self._context)
         self._bar.advance(trainer.global_step)
 
     def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
         self._bar.advance(1)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        self._context.__exit__(None, None, None)
+        self._open.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self._context.__exit__(None, None, None)
+        self._open.close()
+
+
+class _OneThread(Callback):
+    """A forked process has none of its parent's threads, and would wait for them for ever."""
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        torch.set_num_threads(1)
 
 
 @contextlib.contextmanager
@@ -203,3 +295,20 @@ def torch_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def _as_before() -> Iterator[None]:
+    """What Lightning changes for the whole process is put back: torch's algorithms, the environment, Ctrl-C."""
+    algorithms = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    environment, interrupt = {name: os.environ.get(name) for name in ENVIRONMENT}, signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(algorithms, warn_only=warn_only)
+        for name, value in environment.items():
+            os.environ.pop(name, None)
+            os.environ |= {} if value is None else {name: value}
+        if threading.current_thread() is threading.main_thread() and interrupt is not None:
+            signal.signal(signal.SIGINT, interrupt)

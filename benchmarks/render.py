@@ -17,9 +17,11 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import render_neural as neural
 import render_quality as quality
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
@@ -250,6 +252,12 @@ def page(all_results: dict[str, Results]) -> str:
             "On and off: see [Taug](methods/taug.md), [RankNet](methods/ranknet.md) and [FastXML](methods/fastxml.md).",
             "![Precision against rare labels](images/tradeoff.png)",
         ]
+    if "neural" in all_results:
+        parts += [
+            "## Neural learners",
+            "See [AttentionXML](methods/attentionxml.md), [LaRoBERTa](methods/laroberta.md), "
+            "[TailMix](methods/tailmix.md) and [its rivals](methods/mixup.md).",
+        ]
     if "tfidf" in all_results:
         parts += ["## TF-IDF beside scikit-learn", tfidf_section(all_results["tfidf"])]
     if "metrics" in all_results:
@@ -277,6 +285,9 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["taug"] = lambda: quality.taug_section(all_results["tail"])
         known["ranknet"] = lambda: quality.ranknet_section(all_results["tail"])
         known["forests"] = lambda: quality.forest_section(all_results["tail"])
+    if "neural" in all_results:
+        for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
+            known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
     return known
 
 

@@ -63,8 +63,8 @@ def _table(results: Results, corpus: str, wanted: list[tuple[str, str, str]]) ->
 
 def _made(results: Results) -> str:
     return (
-        "Test split, equal optimiser steps, one core a row; tail: labels with 1 to 5 training documents, middle 6 to 20. "
-        f"Seconds were taken with another row beside. {machine_line(results)} Made by `{results['command']}`."
+        "Test split, equal optimiser steps, one core a row; tail: labels with 1 to 5 training documents, middle 6 to 20."
+        f" Seconds were taken with another row beside. {machine_line(results)} Made by `{results['command']}`."
     )
 
 
@@ -88,7 +88,7 @@ def tailmix_section(results: Results) -> str:
 def _statistics(results: Results) -> str:
     """What was mixed, of the first seed."""
     lines = [
-        "| corpus, setting | pairs | without neighbour | partner was positive | lambda < 0.5 | documents of the label |",
+        "| corpus, setting | pairs | without neighbour | partner was positive | lambda < 0.5 | documents of a label |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for row in results["rows"]:

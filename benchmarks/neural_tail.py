@@ -31,10 +31,10 @@ SUBSETS = {"eurlex57k-4k": ("eurlex57k", 4000, 0)}
 #: Words read of a text, where texts are long: a row takes minutes on one core.
 SHORTER = {"eurlex57k-4k": 128}
 CORPORA = ("vuln-libraries", "eurlex57k-4k")
-MINILM = {"part": "transformer", "model": "all-minilm-l6-v2", "frozen": 5, "max_length": 96}
+MINILM = {"part": "transformer", "model": "all-minilm-l6-v2", "frozen": 5, "max_length": 64}
 LEARNERS: dict[str, dict[str, Any]] = {
     "attentionxml": {"part": "attentionxml"},
-    "laroberta": {"part": "laroberta", "encoder": MINILM},
+    "laroberta": {"part": "laroberta", "epochs": 4, "encoder": MINILM},
 }
 LITERAL = {"part": "tailmix", "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000, "alpha": 0.2}
 #: name -> (options of the learner, hooks)

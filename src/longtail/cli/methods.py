@@ -32,11 +32,11 @@ def methods(
 
     table = plain_table("part", "kind", "space", "paper", "what it does", left=5)
     for entry in entries():
-        needs = f" (needs longtail\\[{entry.extra}])" if entry.extra else ""
+        needs = f" \\[{entry.extra}]" if entry.extra else ""
         table.add_row(entry.name, entry.kind, entry.space, entry.paper, entry.summary + needs)
     console = stdout_console()
     console.print(table)
-    console.print("\n[dim]longtail methods PART shows its options[/dim]")
+    console.print("\n[dim]longtail methods PART shows its options; \\[neural]: pip install 'longtail\\[neural]'[/dim]")
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

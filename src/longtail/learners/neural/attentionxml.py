@@ -71,7 +71,7 @@ class AttentionXML(NeuralLearner):
             above = self.networks_[-1]
             network.encoder.load_state_dict(above.encoder.state_dict())
             children = Children.of(self.parents_[level - 1], self._sizes()[level - 1])
-            tokens = self.encoder.tokens(texts_of(corpus), run)
+            tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
             found = self._descend(tokens, level - 1, self.candidates)
             parents = _true_first(found, self._on_level_above(corpus, level), self.candidates)
             self._train(

@@ -135,12 +135,12 @@ class NeuralLearner(Learner):
         title: str,
         valid_candidates: NDArray[np.int32] | None = None,
     ) -> None:
-        tokens = self.encoder.tokens(texts_of(corpus), run)
+        tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
         data = TrainingData(tokens, choice, self._states(network, tokens, run))
         if self.start == "documents":
             network.start(tokens, corpus.Y, data.states)
         if valid is not None:
-            data.valid, data.valid_tokens = valid, self.encoder.tokens(texts_of(valid), run)
+            data.valid, data.valid_tokens = valid, self.encoder.tokens(texts_of(valid), run, keep=True)
             data.valid_states = self._states(network, data.valid_tokens, run)
             data.valid_candidates = valid_candidates
         schedule = self._schedule(len(corpus), run)

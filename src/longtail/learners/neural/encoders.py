@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ class Encoder(Part, ABC):
         """Learns the vocabulary, or opens the one that comes with the encoder."""
 
     @abstractmethod
-    def tokens(self, texts: Sequence[str], run: Run) -> Tokens: ...
+    def tokens(self, texts: Sequence[str], run: Run, *, keep: bool = False) -> Tokens:
+        """The texts' tokens; with `keep` those that are slow to make are kept on disk for the next run."""
 
     @abstractmethod
     def network(self) -> EncoderNetwork:
@@ -91,7 +93,7 @@ class WordEncoder(Encoder):
         self.tokeniser_ = WordTokeniser.fitted(texts, min_df=self.min_df, max_words=self.max_words, run=run)
         self.rarity_ = _rarity(self.tokens(texts, run), self.tokeniser_.size)
 
-    def tokens(self, texts: Sequence[str], run: Run) -> Tokens:
+    def tokens(self, texts: Sequence[str], run: Run, *, keep: bool = False) -> Tokens:
         return self.tokeniser_.tokens(texts, self.max_length, run=run)
 
     def embedding(self) -> nn.Embedding:
@@ -177,7 +179,10 @@ class BiLSTMNetwork(EncoderNetwork):
     @staticmethod
     def _run(lstm: nn.Module, values: Tensor, initial: Tensor) -> Tensor:
         state = initial[:, None, None, :].expand(-1, -1, len(values), -1).contiguous()
-        output: Tensor = lstm(values, (state[0], state[1]))[0]
+        # few CPUs have an LSTM of 16 bit numbers, and torch does not fall back
+        on_cpu = values.device.type == "cpu"
+        with torch.autocast("cpu", enabled=False) if on_cpu else contextlib.nullcontext():
+            output: Tensor = lstm(values.float() if on_cpu else values, (state[0], state[1]))[0]
         return output
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from longtail.errors import UsageError
-from longtail.features.tokens import PAD, Tokens, cached
+from longtail.errors import LongtailError, UsageError
+from longtail.features.tokens import PAD, Tokens, cache_folder, cached
+from longtail.files import atomic_file
 from longtail.learners.neural.batches import in_length_order, token_tensors
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
 from longtail.learners.neural.hooks import NONE, Hooks
@@ -76,7 +78,7 @@ class Transformer(Encoder):
         self.tokeniser_.enable_truncation(min(self.max_length, _positions(self.config_) or self.max_length))
         self.pretrained_ = False
 
-    def tokens(self, texts: Sequence[str], run: Run) -> Tokens:
+    def tokens(self, texts: Sequence[str], run: Run, *, keep: bool = False) -> Tokens:
         def make() -> Tokens:
             # ids are kept one higher, so that PAD is no piece of any vocabulary
             encoded = [np.asarray(found.ids, dtype=np.int32) + 1 for found in self.tokeniser_.encode_batch(list(texts))]
@@ -85,7 +87,7 @@ class Transformer(Encoder):
             ids = np.concatenate(encoded) if encoded else np.zeros(0, dtype=np.int32)
             return Tokens(ids, indptr)
 
-        return cached([self.tokeniser_json_, str(self.tokeniser_.truncation)], texts, make)
+        return cached([self.tokeniser_json_, str(self.tokeniser_.truncation)], texts, make) if keep else make()
 
     def network(self) -> EncoderNetwork:
         from transformers import AutoModel
@@ -102,6 +104,12 @@ class Transformer(Encoder):
         if not self.frozen:
             return None
         assert isinstance(network, TransformerNetwork)
+        path = self._states_file(network, tokens)
+        if path is not None and path.exists():
+            with contextlib.suppress(OSError, ValueError):
+                found = np.load(path, mmap_mode="r", allow_pickle=False)
+                if found.dtype == np.float16 and found.shape == (len(tokens.ids), network.width):
+                    return found
         kept = np.empty((len(tokens.ids), network.width), dtype=np.float16)
         with torch.inference_mode(), run.bar("Frozen layers", len(tokens)) as bar:
             for rows in in_length_order(tokens, 64):
@@ -111,7 +119,23 @@ class Transformer(Encoder):
                     start, end = tokens.indptr[row], tokens.indptr[row + 1]
                     kept[start:end] = low[number, : end - start]
                 bar.advance(len(rows))
+        if path is not None:
+            with contextlib.suppress(OSError, LongtailError), atomic_file(path, overwrite=True) as handle:
+                np.save(handle, kept)
         return kept
+
+    def _states_file(self, network: TransformerNetwork, tokens: Tokens) -> Path | None:
+        """Where the states of these tokens are kept from run to run: they follow from tokens and frozen weights."""
+        folder = cache_folder()
+        if folder is None:
+            return None
+        digest = hashlib.sha256(f"{self.frozen}/{self.config_json_}".encode())
+        for parameter in network.parameters():
+            if not parameter.requires_grad:
+                digest.update(parameter.detach().cpu().numpy().tobytes())
+        digest.update(np.ascontiguousarray(tokens.indptr).tobytes())
+        digest.update(np.ascontiguousarray(tokens.ids).tobytes())
+        return folder / "states" / f"{digest.hexdigest()}.npy"
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {

@@ -1,0 +1,150 @@
+"""The learners that the contract is run over, with options that make them quick, and what torch cannot promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import small_corpus
+
+from longtail.learners.base import Learner
+from longtail.registry import Entry, build, entries
+from longtail.run import Run
+
+Config = dict[str, Any]
+
+HAS_TORCH = all(find_spec(name) for name in ("torch", "lightning", "transformers"))
+without_torch = pytest.mark.skipif(not HAS_TORCH, reason="needs the extra 'neural'")
+
+
+class Promises:
+    """What a learner promises.
+
+    threads    numbers of threads that give the same bytes
+    tolerance  between the scores of a document among others and the same document alone
+    """
+
+    threads: tuple[int, ...] = (1, 2, 3)
+    tolerance: float = 0.0
+
+
+class TorchPromises(Promises):
+    """What learners that compute with torch promise instead: THE EXCEPTIONS, and there are no others.
+
+    threads    torch splits sums among its threads, so only the same number of threads gives the same bytes
+    tolerance  documents are scored in batches of like length; other neighbours mean other padding, other shapes and
+               sums in another order. Labels whose scores lie closer than this may change places.
+    """
+
+    threads = (2, 2)
+    tolerance = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A learner with its options; `make` takes the folder of a tiny Transformer."""
+
+    name: str
+    make: Callable[[str], Config | str]
+    promises: Promises = field(default_factory=Promises)
+
+    @property
+    def neural(self) -> bool:
+        return isinstance(self.promises, TorchPromises)
+
+    def param(self) -> Any:
+        return pytest.param(self, id=self.name, marks=[without_torch] if self.neural else [])
+
+
+BILSTM = {"part": "bilstm", "size": 32, "hidden": 8}
+QUICK = {"epochs": 1, "least_steps": 30, "batch": 16, "warm_up": 4}
+ATTENTION = {"part": "attentionxml", "encoder": BILSTM, **QUICK}
+TREE = {**ATTENTION, "least_steps": 18, "tree": "always", "branches": 2, "top": 4, "candidates": 3}
+FEWER = {**ATTENTION, "least_steps": 18}
+#: Every label is mixed, for the corpus is so small that some of its rare labels have no neighbour.
+TAILMIX = {"part": "tailmix", "rarest": None}
+
+
+def laroberta(folder: str) -> Config:
+    encoder = {"part": "transformer", "model": folder, "dropout": 0.0}
+    return {"part": "laroberta", "encoder": encoder, **QUICK, "rate": 0.002}
+
+
+def _neural(name: str, make: Callable[[str], Config]) -> Case:
+    return Case(name, make, TorchPromises())
+
+
+NEURAL = [
+    _neural("attentionxml", lambda folder: ATTENTION),
+    _neural("attentionxml, tree", lambda folder: TREE),
+    _neural("attentionxml, as published", lambda folder: {
+        **ATTENTION, "least_steps": 90, "start": "random", "negatives": 0, "rate": 0.01, "label_rate": 0.05,
+        "head": {"part": "label-attention", "classifier": "shared", "document": False, "hidden": 16},
+        "encoder": {**BILSTM, "skip": False, "hidden": 16, "dropout": 0.1},
+    }),
+    _neural("laroberta", laroberta),
+    _neural("augmented", lambda folder: {"part": "augmented", "learner": ATTENTION, "augment": [TAILMIX]}),
+    _neural("ensemble, linear and neural", lambda folder: {"part": "ensemble", "members": ["parabel", FEWER]}),
+    _neural("decoupled, neural", lambda folder: {"part": "decoupled", "learner": FEWER, "gate": 0.0}),
+]  # fmt: skip
+
+
+def _linear(entry: Entry) -> Case:
+    return Case(entry.name, lambda folder: entry.name)
+
+
+LEARNERS = [_linear(entry) for kind in ("learner", "wrapper") for entry in entries(kind) if not entry.extra] + NEURAL
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """Makes the learner of a case."""
+
+    case: Case
+    folder: str
+
+    def __call__(self) -> Learner:
+        part = build(self.case.make(self.folder))
+        assert isinstance(part, Learner)
+        return part
+
+    def fitted(self) -> Learner:
+        """Fitted on the small corpus; networks only once a session, for all tests that only look at them."""
+        return _fitted(self.case, self.folder) if self.case.neural else self().fit(small_corpus())
+
+
+@cache
+def _fitted(case: Case, folder: str) -> Learner:
+    return Maker(case, folder)().fit(small_corpus(), run=Run(threads=1))
+
+
+def save_tiny_transformer(folder: Path, words: list[str]) -> str:
+    """A BERT of random weights with a tokeniser of whole words, as the library keeps them."""
+    import tokenizers
+    import torch
+    import transformers
+
+    words = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", *words]
+    tokeniser = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]")
+    )
+    tokeniser.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokeniser.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokeniser, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(folder)
+    config = transformers.BertConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=len(words),
+        max_position_embeddings=32, pad_token_id=1, initializer_range=0.3,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        transformers.BertModel(config).save_pretrained(folder)
+    return str(folder)

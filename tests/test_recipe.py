@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from longtail.errors import InputError, UsageError
 from longtail.recipe import Recipe, named, parse_value
+from longtail.registry import build, config_of
 from longtail.tagger import Tagger
 
 
@@ -36,6 +39,72 @@ def test_single_models_and_ensembles_are_kept_apart() -> None:
     for name in named():
         learner = Recipe.find(name).learner["part"]
         assert (learner == "ensemble") == ("ensemble" in name)
+
+
+TAILMIX = {"part": "tailmix"}
+#: The rows of TailMix's tables 2, 3 and 4: recipe -> (learner, augmenter with the options that are not its defaults).
+TAILMIX_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "attentionxml": ("attentionxml", None),
+    "laroberta": ("laroberta", None),
+    "tailmix-attentionxml": ("attentionxml", TAILMIX),
+    "tailmix-laroberta": ("laroberta", TAILMIX),
+    "wordmix-attentionxml": ("attentionxml", {"part": "wordmix"}),
+    "hiddenmix-attentionxml": ("attentionxml", {"part": "hiddenmix"}),
+    "ssmix-attentionxml": ("attentionxml", {"part": "ssmix"}),
+    "wordmix-laroberta": ("laroberta", {"part": "wordmix"}),
+    "tmix-laroberta": ("laroberta", {"part": "tmix"}),
+    "ssmix-laroberta": ("laroberta", {"part": "ssmix"}),
+    "tailmix-no-similarity-attentionxml": ("attentionxml", TAILMIX | {"similar": False}),
+    "tailmix-no-graph-attentionxml": ("attentionxml", TAILMIX | {"graph": False}),
+    "tailmix-neither-attentionxml": ("attentionxml", TAILMIX | {"similar": False, "graph": False}),
+    "tailmix-printed-attentionxml": (
+        "attentionxml",
+        TAILMIX | {"alpha": 0.2, "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000},
+    ),
+}
+TAILMIX_ENSEMBLES = {"tailmix-ensemble-attentionxml": "attentionxml", "tailmix-ensemble-laroberta": "laroberta"}
+
+
+@pytest.mark.parametrize("name", TAILMIX_ROWS)
+def test_rows_of_tailmix_differ_in_the_augmenter_only(name: str) -> None:
+    learner, augmenter = TAILMIX_ROWS[name]
+    recipe = Recipe.find(name)
+    assert recipe.learner == Recipe.find(learner).learner and recipe.learner["part"] == learner
+    assert recipe.augment == ([] if augmenter is None else [config_of(build(augmenter))])
+    assert not recipe.rerank
+
+
+@pytest.mark.parametrize("name", TAILMIX_ENSEMBLES)
+def test_ensembles_of_tailmix_average_its_two_single_rows(name: str) -> None:
+    plain, augmented = Recipe.find(name).learner["members"]
+    single = Recipe.find(f"tailmix-{TAILMIX_ENSEMBLES[name]}")
+    assert plain == single.learner
+    assert augmented == {"part": "augmented", "learner": single.learner, "augment": single.augment}
+    assert Recipe.find(name).learner["scale"] == "none", "probabilities are averaged as they are"
+
+
+@pytest.mark.parametrize("name", [*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"])
+def test_figures_of_other_corpora_are_not_quoted(name: str) -> None:
+    note = Recipe.find(name).note
+    assert "do not compare" in note and not re.search(r"\d\.\d", note)
+    if name != "attentionxml-published":
+        assert "EURLex-4K" in note and re.search(r"[Tt]ables? [234]|Algorithm 1", note)
+
+
+def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
+    learner = Recipe.find("attentionxml-published").learner
+    assert learner["start"] == "random" and not learner["encoder"]["skip"] and not learner["head"]["document"]
+    assert learner["head"]["classifier"] == "shared"
+    assert learner["rate"] == learner["word_rate"] == learner["label_rate"] == 0.001
+    ours = Recipe.find("attentionxml").learner
+    assert {key: learner[key] for key in ("epochs", "batch", "negatives")} == {
+        key: ours[key] for key in ("epochs", "batch", "negatives")
+    }, "both take as long"
+
+
+def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
+    neural = {name for name in named() if "attentionxml" in name or "laroberta" in name}
+    assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
 
 
 def test_a_file_with_parts_inside_parts(tmp_path: Path) -> None:

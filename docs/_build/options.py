@@ -31,8 +31,8 @@ TYPES = {
     float: "a number",
     str: "a word",
     list[float]: "a list of numbers",
-    Any: "a learner",
-    list[Any]: "a list of learners",
+    Any: "a part",
+    list[Any]: "a list of parts",
 }
 
 

@@ -113,10 +113,7 @@ class Tagger:
             corpus = replace(augmenter.apply(corpus, run), labels=labels)
         if valid is not None:
             valid = self._with_features(valid.aligned(labels), run)
-        hooks = [part for part in self.augment if part.space not in CORPUS_SPACES]
-        # only learners that open those spaces take the keyword
-        extra: dict[str, Any] = {"hooks": hooks} if hooks else {}
-        self.learner.fit(prepared(corpus, self.learner), valid=valid, run=run, **extra)
+        self.learner.fit(prepared(corpus, self.learner), valid=valid, run=run, **self._inside())
         self.labels_ = labels
         if self.rerank:
             # re-rankers learn from the documents themselves, not from rows an augmenter made
@@ -124,6 +121,11 @@ class Tagger:
             with run.stage("rerank"):
                 self._fit_rerankers(plain, corpus, run)
         return self
+
+    def _inside(self) -> dict[str, Any]:
+        """Augmenters that work inside the fit, for learners that open their spaces; others take no such keyword."""
+        hooks = [part for part in self.augment if part.space not in CORPUS_SPACES]
+        return {"hooks": hooks} if hooks else {}
 
     def _fit_rerankers(self, plain: Corpus, augmented: Corpus, run: Run) -> None:
         if any(part.learns for part in self.rerank):
@@ -150,7 +152,7 @@ class Tagger:
             rest = np.setdiff1d(np.arange(len(augmented)), held_out)
             learner = self.learner.unfitted()
             fold_run = Run(run.seed, run.threads, run.progress)
-            learner.fit(prepared(augmented.rows(rest), learner), run=fold_run)
+            learner.fit(prepared(augmented.rows(rest), learner), run=fold_run, **self._inside())
             shortlists.append(learner.score(plain.rows(held_out), SHORTLIST, run=fold_run).top(SHORTLIST))
         scores = Scores(np.concatenate([s.ids for s in shortlists]), np.concatenate([s.values for s in shortlists]))
         return scores, plain.rows(np.concatenate(folds))

@@ -19,6 +19,7 @@ from longtail.learners.neural import batches as module  # noqa: E402
 from longtail.learners.neural.batches import (  # noqa: E402
     Batch,
     Batches,
+    Children,
     OwnLabels,
     SharedLabels,
     in_length_order,
@@ -26,7 +27,7 @@ from longtail.learners.neural.batches import (  # noqa: E402
     token_tensors,
 )
 
-LABELS = 9
+LABELS, PARENTS = 9, 4
 
 
 def tokens_of(lengths: list[int]) -> Tokens:
@@ -179,7 +180,17 @@ ROWS = st.lists(st.integers(0, 11), min_size=1, max_size=8, unique=True).map(
 )
 
 
-def check(Y: sp.csr_matrix, weight: Any, rows: Any, labels: Any, targets: Any, weights: Any) -> None:
+def tree(rng: np.random.Generator, width: int) -> tuple[Children, Any]:
+    """Labels under random parents, some under none, and some parents for each of 12 documents, -1 for fewer."""
+    children = Children.of(rng.integers(-1, PARENTS, LABELS).astype(np.int32), PARENTS)
+    parents = np.array([rng.permutation(PARENTS)[:width] for _ in range(12)], dtype=np.int32)
+    parents[rng.random(parents.shape) < 0.2] = -1
+    return children, parents
+
+
+def check(
+    Y: sp.csr_matrix, weight: Any, rows: Any, labels: Any, targets: Any, weights: Any, weighted: bool = True
+) -> None:
     """Targets and weights, pair by pair."""
     dense = Y.toarray()
     weight_of = sp.csr_matrix((weight + 1, Y.indices, Y.indptr), Y.shape).toarray()  # 0 for pairs not stored
@@ -189,7 +200,7 @@ def check(Y: sp.csr_matrix, weight: Any, rows: Any, labels: Any, targets: Any, w
             assert targets[number, place] == dense[row, label]
             stored = weight_of[row, label]
             if weights is not None:
-                assert weights[number, place] == (stored - 1 if stored else 1)
+                assert weights[number, place] == (stored - 1 if stored and weighted else 1)
 
 
 class TestTargets:
@@ -212,33 +223,55 @@ class TestTargets:
         check(Y, weight, rows, labels, targets, weights)
 
     @settings(max_examples=60)
-    @given(rows=ROWS, seed=st.integers(0, 50), weighted=st.booleans(), width=st.integers(1, LABELS))
+    @given(rows=ROWS, seed=st.integers(0, 50), weighted=st.booleans(), width=st.integers(1, PARENTS))
     def test_own(self, rows: Any, seed: int, weighted: bool, width: int) -> None:
-        """Candidates need not hold every positive: a shortlist cut short has targets for those it does hold."""
+        """Lists need not hold every positive: what they do hold has its target, and what fills them up no say."""
         Y, weight = targets_of(12, seed)
         rng = np.random.default_rng(seed)
-        candidates = np.sort([rng.permutation(LABELS)[:width] for _ in range(12)]).astype(np.int32)
-        choice = OwnLabels(Y, weight if weighted else None, candidates)
+        children, parents = tree(rng, width)
+        choice = OwnLabels(Y, weight if weighted else None, parents, children)
         labels, targets, weights = choice.choose(rows, rng)
-        assert labels.dtype == np.int64 and labels.tolist() == candidates[rows].tolist()
-        assert targets.dtype == np.float32 and targets.shape == labels.shape
-        assert (weights is not None) == weighted
-        check(Y, weight, rows, labels, targets, weights)
+        assert labels.dtype == np.int64 and targets.dtype == np.float32 and weights is not None
+        assert targets.shape == labels.shape == weights.shape
+        parent_of = np.full(LABELS, -1)
+        for parent in range(PARENTS):
+            parent_of[children.labels[children.start[parent] : children.start[parent + 1]]] = parent
+        own = []
+        for number, row in enumerate(rows):
+            held = [label for label in range(LABELS) if parent_of[label] in parents[row][parents[row] >= 0]]
+            own.append(held)
+            assert labels[number, : len(held)].tolist() == held
+            assert (weights[number, len(held) :] == 0).all() and (targets[number, len(held) :] == 0).all()
+            assert (labels[number] < LABELS).all()
+            at = slice(0, len(held))
+            check(Y, weight, [row], labels[number, at], targets[[number], at], weights[[number], at], weighted=weighted)
+        assert labels.shape == (len(rows), max(1, *map(len, own)))
+
+    @given(seed=st.integers(0, 50), width=st.integers(1, PARENTS))
+    def test_whose_child(self, seed: int, width: int) -> None:
+        children, parents = tree(np.random.default_rng(seed), width)
+        lists, whose = children.expanded(parents)
+        for own, labels, places in zip(parents, lists, whose, strict=True):
+            for label, place in zip(labels[labels < LABELS], places[labels < LABELS], strict=True):
+                start, end = children.start[own[place]], children.start[own[place] + 1]
+                assert own[place] >= 0 and label in children.labels[start:end]
 
     def test_no_overflow_with_many_labels(self) -> None:
         """Place in the batch times number of labels does not fit into 32 bits."""
         n_labels = 2**31 - 1
         Y = sp.csr_matrix((np.ones(3, np.float32), np.array([5, 7, n_labels - 1], np.int32), np.array([0, 1, 2, 3])),
                           shape=(3, n_labels))  # fmt: skip
-        candidates = np.array([[4, 5], [7, 8], [0, n_labels - 1]], dtype=np.int32)
-        _, targets, _ = OwnLabels(Y, None, candidates).choose(np.arange(3), np.random.default_rng(0))
+        children = Children(np.array([0, 2, 4, 6]), np.array([4, 5, 7, 8, 0, n_labels - 1], dtype=np.int32), n_labels)
+        parents = np.arange(3, dtype=np.int32)[:, None]
+        _, targets, _ = OwnLabels(Y, None, parents, children).choose(np.arange(3), np.random.default_rng(0))
         assert targets.tolist() == [[0, 1], [1, 0], [0, 1]]
 
     @pytest.mark.parametrize("choice", ["shared", "own"])
     def test_batches_carry_them(self, choice: str) -> None:
         Y, weight = targets_of(12, 1)
-        candidates = np.tile(np.arange(LABELS, dtype=np.int32), (12, 1))
-        chosen: Any = SharedLabels(Y, weight, 0) if choice == "shared" else OwnLabels(Y, weight, candidates)
+        children = Children.of(np.zeros(LABELS, dtype=np.int32), 1)
+        own = OwnLabels(Y, weight, np.zeros((12, 1), dtype=np.int32), children)
+        chosen: Any = SharedLabels(Y, weight, 0) if choice == "shared" else own
         for batch in Batches(tokens_of([2] * 12), chosen, 5, seed=0):
             assert batch.shared == (choice == "shared")
             assert batch.weights is not None

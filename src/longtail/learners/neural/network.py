@@ -18,9 +18,6 @@ from longtail.learners.neural.encoders import EncoderNetwork
 from longtail.learners.neural.heads import HeadNetwork
 from longtail.learners.neural.hooks import NONE, Hooks
 
-#: Numbers that scoring may hold at once: documents x tokens x labels of a batch stay below.
-SCORING = 1 << 25
-
 
 class Network(nn.Module):
     def __init__(self, encoder: EncoderNetwork, head: HeadNetwork) -> None:

@@ -72,7 +72,7 @@ def train(
         callbacks.append(EarlyStopping(metric, mode="max", patience=patience, check_finite=False))
     if checkpoints is not None:
         checkpoints.mkdir(parents=True, exist_ok=True)
-        callbacks.append(Checkpoints(checkpoints, CHECKPOINT_SECONDS))
+        callbacks.append(Checkpoints(checkpoints, CHECKPOINT_SECONDS, schedule.steps))
     with quiet(), torch_threads(run.workers), _as_before():
         trainer = lightning.Trainer(
             accelerator="auto",
@@ -80,8 +80,8 @@ def train(
             devices=devices or 1,
             num_nodes=nodes,
             precision=precision,  # type: ignore[arg-type]
+            # and no max_steps, with which Lightning loses an epoch when it goes on from the end of one
             max_epochs=epochs,
-            max_steps=schedule.steps,
             callbacks=callbacks,
             logger=_loggers(logs, title),
             plugins=[AtomicFiles()],
@@ -156,8 +156,8 @@ class Checkpoints(Checkpoint):
     training is over: there would be nothing to go on with.
     """
 
-    def __init__(self, folder: Path, seconds: float) -> None:
-        self.folder, self.seconds = folder, seconds
+    def __init__(self, folder: Path, seconds: float, steps: int) -> None:
+        self.folder, self.seconds, self.steps = folder, seconds, steps
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._last = time.monotonic()
@@ -172,7 +172,7 @@ class Checkpoints(Checkpoint):
     def _keep(self, trainer: Any) -> None:
         # processes keep one checkpoint together, so that one clock decides
         due = trainer.strategy.broadcast(time.monotonic() - self._last >= self.seconds)
-        if not due or trainer.should_stop or trainer.global_step >= trainer.max_steps:
+        if not due or trainer.should_stop or trainer.global_step >= self.steps:
             return
         new = self.folder / f"{trainer.global_step}.ckpt"
         trainer.save_checkpoint(new)

@@ -1,0 +1,121 @@
+"""A process that trains is killed in the middle of an epoch: run again, it goes on and ends with the same weights."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning")
+
+from longtail import Tagger
+from longtail.corpus import Corpus
+from longtail.labels import LabelIndex
+from longtail.run import Run
+
+DOCUMENTS, LABELS, BATCH, EPOCHS = 40, 8, 4, 4
+AN_EPOCH = DOCUMENTS // BATCH
+
+TRAINER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_kill_training import Steps, fit
+fit(Path(sys.argv[1]), eval(sys.argv[3]), Steps(seconds=0.05, tell=True))
+"""
+
+
+class Steps:
+    """A progress that counts optimiser steps, dawdles at each, and tells whoever waits."""
+
+    def __init__(self, seconds: float = 0.0, tell: bool = False) -> None:
+        self.seconds, self.tell = seconds, tell
+        self.counting = False
+        self.amounts: list[int] = []  # the first is how many were done before
+
+    def bar(self, title: str, total: float | None) -> Any:
+        self.counting = title == "Training"
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.counting = False
+
+    def advance(self, amount: float = 1) -> None:
+        if not self.counting:
+            return
+        self.amounts.append(int(amount))
+        if self.tell:
+            print(sum(self.amounts), flush=True)
+        time.sleep(self.seconds)
+
+
+def corpus(seed: int) -> Corpus:
+    rng = np.random.default_rng(seed)
+    label = rng.permutation(np.arange(DOCUMENTS) % LABELS)
+    texts = [f"topic{own} " + " ".join(f"noise{n}" for n in rng.integers(0, 9, 1 + own)) for own in label]
+    Y = sp.csr_matrix((np.ones(DOCUMENTS, np.float32), (np.arange(DOCUMENTS), label)), shape=(DOCUMENTS, LABELS))
+    return Corpus(labels=LabelIndex([f"label {n}" for n in range(LABELS)]), Y=Y, texts=texts)
+
+
+def fit(checkpoints: Path | None, average: float | None, progress: Any) -> dict[str, Any]:
+    """The arrays of a small network, trained with whatever checkpoints there are."""
+    from longtail.learners.neural import training
+
+    training.CHECKPOINT_SECONDS = 0.1  # type: ignore[assignment]
+    options = {"epochs": EPOCHS, "least_steps": 1, "batch": BATCH, "average": average}
+    tagger = Tagger({"part": "attentionxml", "encoder": {"part": "bilstm", "size": 8, "hidden": 4}, **options})
+    run = Run(seed=3, threads=1, progress=progress, checkpoints=checkpoints)
+    tagger.fit(corpus(0), valid=corpus(1), run=run)
+    return tagger.learner.state()
+
+
+def killed(checkpoints: Path, average: float | None) -> None:
+    """Starts a fit and kills it in the middle of its second epoch."""
+    command = [sys.executable, "-c", TRAINER, str(checkpoints), str(Path(__file__).parent), repr(average)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}) as trainer:
+        try:
+            assert trainer.stdout is not None
+            while int(trainer.stdout.readline()) < AN_EPOCH + AN_EPOCH // 2:
+                pass
+            assert list(checkpoints.glob("*/*.ckpt")), "there is something to go on from"
+        finally:
+            trainer.send_signal(signal.SIGKILL)
+    assert trainer.returncode == -signal.SIGKILL
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("average", [None, 0.5])
+def test_killed_while_training(tmp_path: Path, average: float | None) -> None:
+    whole = fit(None, average, Steps())
+    checkpoints = tmp_path / "checkpoints"
+    killed(checkpoints, average)
+    damaged = shutil.copytree(checkpoints, tmp_path / "damaged")
+
+    steps = Steps()
+    assert same(fit(checkpoints, average, steps), whole)
+    assert steps.amounts[0] > 0, "it went on, and did not start over"
+    assert sum(steps.amounts) == EPOCHS * AN_EPOCH
+    assert not list(checkpoints.iterdir()), "nothing is left to go on from"
+
+    for file in damaged.glob("*/*.ckpt"):
+        os.truncate(file, file.stat().st_size // 2)
+    steps = Steps()
+    assert same(fit(damaged, average, steps), whole)
+    assert steps.amounts == [0] + [1] * (EPOCHS * AN_EPOCH), "it started over"
+    assert not list(damaged.iterdir())

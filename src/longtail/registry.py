@@ -101,7 +101,7 @@ register("word-swap", "augmenter", "longtail.augment.word_noise:WordSwap", "text
 register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
          "Decoupled head and tail, input dropout and swap on the tail")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
-         "Context vectors of rare labels mixed with a neighbour label's", "neural")
+         "Context vectors of rare labels mixed with a neighbour's; no gain measured", "neural")
 register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",
          "Word embeddings of two documents mixed place by place", "neural")
 register("hiddenmix", "augmenter", "longtail.augment.hidden_mix:HiddenMix", "hidden", "Verma et al. 2019",

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from contract_cases import ATTENTION, small_corpus, without_torch
 
 from longtail.augment.base import CORPUS_SPACES, Augmenter
 from longtail.corpus import Corpus
+from longtail.errors import UsageError
 from longtail.learners.base import SPACES
-from longtail.registry import build, config_of, entries
+from longtail.registry import build, config_of, entries, find
 from longtail.rerank.base import Reranker
 from longtail.run import Run
+from longtail.tagger import Tagger
 
-FEATURES = [pytest.param(e.name, id=e.name) for e in entries("features") if not e.extra]
-AUGMENTERS = [pytest.param(e.name, id=e.name) for e in entries("augmenter") if not e.extra]
-RERANKERS = [pytest.param(e.name, id=e.name) for e in entries("re-ranker") if not e.extra]
+
+def named(kind: str) -> list[Any]:
+    return [pytest.param(e.name, id=e.name, marks=[without_torch] if e.extra else []) for e in entries(kind)]
+
+
+FEATURES, AUGMENTERS, RERANKERS = named("features"), named("augmenter"), named("re-ranker")
 
 
 def same(first: sp.csr_matrix, second: sp.csr_matrix) -> bool:
@@ -51,8 +61,10 @@ def test_features(name: str, corpus: Corpus) -> None:
 def test_augmenters(name: str, corpus: Corpus) -> None:
     part = build(name)
     assert isinstance(part, Augmenter) and part.space in SPACES
+    assert part.space == find(name).space
     if part.space not in CORPUS_SPACES:
-        pytest.skip("a hook inside a neural fit")
+        check_hook(name, corpus)
+        return
     given = corpus if part.space == "features" else Corpus(labels=corpus.labels, Y=corpus.Y, texts=corpus.texts)
     before = (given.Y.data.tobytes(), given.Y.indices.tobytes(), list(given.texts or []), corpus.X.data.tobytes())
     results = [part.apply(given, Run(seed=3, threads=t)) for t in (1, 2)]
@@ -61,6 +73,34 @@ def test_augmenters(name: str, corpus: Corpus) -> None:
     assert results[0].n_labels == corpus.n_labels
     assert same(results[0].Y, results[1].Y)
     assert list(results[0].texts or []) == list(results[1].texts or [])
+
+
+@cache
+def plainly_trained() -> dict[str, np.ndarray]:
+    return trained([], small_corpus()).learner.state()
+
+
+def trained(augment: list[Any], corpus: Corpus) -> Tagger:
+    return Tagger({**ATTENTION, "least_steps": 12}, features=None, augment=augment, threads=1).fit(corpus)
+
+
+def check_hook(name: str, corpus: Corpus) -> None:
+    """An augmenter inside a neural fit: it changes what is learnt, always in the same way, and is gone thereafter."""
+    assert build(name).apply(corpus, Run()) is corpus
+    with pytest.raises(UsageError, match=f"'{name}' works in the space .* 'parabel' does not open"):
+        Tagger("parabel", augment=[name])
+    given = replace(corpus, X=None)
+    before = (given.Y.data.tobytes(), given.Y.indices.tobytes(), list(given.texts or []))
+    first, second = (trained([name], given) for _ in range(2))
+    assert (given.Y.data.tobytes(), given.Y.indices.tobytes(), list(given.texts or [])) == before
+    state, plain = first.learner.state(), plainly_trained()
+    assert list(state) == list(plain), "a model that was trained with it holds what any other holds"
+    assert all(state[key].tobytes() == array.tobytes() for key, array in second.learner.state().items())
+    assert any(state[key].tobytes() != plain[key].tobytes() for key in state), "it does something"
+    assert all(np.isfinite(array).all() for array in state.values() if array.dtype == np.float32)
+    again = build(config_of(first.learner))
+    again.restore(state)
+    assert again.score(given, 3).values.tobytes() == first.learner.score(given, 3).values.tobytes()
 
 
 @pytest.mark.parametrize("name", RERANKERS)

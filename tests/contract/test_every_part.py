@@ -7,13 +7,14 @@ import re
 from dataclasses import fields
 
 import pytest
+from contract_cases import without_torch
 from sklearn.base import clone
 
 from longtail.errors import UsageError
 from longtail.part import Part
 from longtail.registry import Entry, build, config_of, entries, find, name_of, register
 
-ALL = [pytest.param(entry, id=entry.name) for entry in entries()]
+ALL = [pytest.param(entry, id=entry.name, marks=[without_torch] if entry.extra else []) for entry in entries()]
 #: The kind a class declares for each kind in the registry: a wrapper is a learner made of learners.
 DECLARED = {"wrapper": "learner"}
 

@@ -93,9 +93,11 @@ class TailMix(Hook):
             raise UsageError("'tailmix' needs context vectors: a head with label-wise attention")
         self.drawn_ = []
         if step >= self.start_:
-            targets = batch.targets.cpu().numpy()
+            positive = batch.targets > 0
+            if batch.weights is not None:  # a pair of weight 0 is no example of anything
+                positive &= batch.weights > 0
             labels = batch.labels.cpu().numpy()
-            document, column = np.nonzero(targets > 0)
+            document, column = np.nonzero(positive.cpu().numpy())
             label = labels[column] if labels.ndim == 1 else labels[document, column]
             there = self.allowed_[label]
             self.drawn_ = self.draw_targets(document[there], label[there], rng)
@@ -147,7 +149,8 @@ class TailMix(Hook):
         with torch.no_grad():
             partner = self._partner(drawn, candidates, head, hidden, batch.mask, document, label)
         found = partner >= 0
-        self.statistics_.add(drawn, found.cpu().numpy(), self._positive(drawn, partner.cpu().numpy(), batch))
+        positive = _look_up(drawn, partner.cpu().numpy()[:, None], batch)[1][:, 0]
+        self.statistics_.add(drawn, found.cpu().numpy(), positive)
         document, label, lam, partner = document[found], label[found], lam[found], partner[found]
         if not len(document):
             return logits, None
@@ -178,16 +181,15 @@ class TailMix(Hook):
         labels = batch.labels.cpu().numpy()
         if self.graph:
             found = self.neighbours_[drawn.label].astype(np.int64)
-            if labels.ndim == 2:  # only labels of the document's shortlist have a context vector
-                listed = np.stack(
-                    [np.isin(one, list_) for one, list_ in zip(found, labels[drawn.document], strict=True)]
-                )
-                found = np.where(listed, found, -1)
+            if not batch.shared and found.size:  # only labels of the document's shortlist take part
+                found = np.where(_look_up(drawn, found, batch)[0], found, -1)
+        elif batch.shared:
+            found = np.tile(labels, (len(drawn.label), 1))
         else:
-            found = np.tile(labels, (len(drawn.label), 1)) if labels.ndim == 1 else labels[drawn.document].copy()
-            found[found == drawn.label[:, None]] = -1
+            found = np.where(_there(batch).cpu().numpy(), labels, -1)[drawn.document]
+        found = np.where(found == drawn.label[:, None], -1, found)
         if self.rule == "exclude" and found.size:
-            found = np.where(self._positive_all(drawn, found, batch), -1, found)
+            found = np.where(_look_up(drawn, found, batch)[1], -1, found)
         return found
 
     def _partner(
@@ -221,20 +223,6 @@ class TailMix(Hook):
         best = distance.argmin(dim=1)
         return found.gather(1, best[:, None])[:, 0]
 
-    def _positive(self, drawn: Targets, partner: NDArray[np.int64], batch: Batch) -> NDArray[np.bool_]:
-        return self._positive_all(drawn, partner[:, None], batch)[:, 0]
-
-    @staticmethod
-    def _positive_all(drawn: Targets, found: NDArray[np.int64], batch: Batch) -> NDArray[np.bool_]:
-        """bool, as found (P, K): whether the label is one of the document's own in this batch."""
-        import torch
-
-        document = torch.from_numpy(np.repeat(drawn.document, found.shape[1])).to(batch.labels.device)
-        label = torch.from_numpy(found.ravel()).to(batch.labels.device)
-        place, inside = _places(batch, document, label)
-        positive = inside & (batch.targets[document, place] > 0)
-        return positive.cpu().numpy().reshape(found.shape)
-
 
 def mix(own: Tensor, other: Tensor, lam: Tensor) -> Tensor:
     """lambda c_l + (1 - lambda) c_t for contexts (P, width) and lambda (P,)."""
@@ -249,8 +237,27 @@ def _places(batch: Batch, document: Tensor, label: Tensor) -> tuple[Tensor, Tens
         place = torch.searchsorted(batch.labels, label).clamp_max(len(batch.labels) - 1)
         return place, batch.labels[place] == label
     lists = batch.labels[document]
-    place = torch.searchsorted(lists, label[:, None]).clamp_max(lists.shape[1] - 1)
-    return place[:, 0], lists.gather(1, place)[:, 0] == label
+    place = torch.searchsorted(lists, label[:, None]).clamp_max(lists.shape[1] - 1)[:, 0]
+    return place, (batch.labels[document, place] == label) & _there(batch)[document, place]
+
+
+def _there(batch: Batch) -> Tensor:
+    """bool (B, S): where shortlists hold a label; shorter ones are filled up with pairs that count for nothing."""
+    import torch
+
+    if batch.weights is None:
+        return torch.ones_like(batch.targets, dtype=torch.bool)
+    return (batch.weights > 0) | (batch.targets > 0)
+
+
+def _look_up(drawn: Targets, found: NDArray[np.int64], batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """bool, as found (P, K): whether the batch has the label for the document, and whether it is one of its own."""
+    import torch
+
+    document = torch.from_numpy(np.repeat(drawn.document, found.shape[1])).to(batch.labels.device)
+    place, inside = _places(batch, document, torch.from_numpy(found.ravel()).to(batch.labels.device))
+    positive = inside & (batch.targets[document, place] > 0)
+    return inside.cpu().numpy().reshape(found.shape), positive.cpu().numpy().reshape(found.shape)
 
 
 @dataclass(eq=False)

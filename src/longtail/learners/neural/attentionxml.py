@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
+from longtail.errors import UsageError
 from longtail.features.tfidf import Tfidf
 from longtail.features.tokens import Tokens
 from longtail.labels import LabelIndex
@@ -82,7 +83,10 @@ class AttentionXML(NeuralLearner):
     # the tree
     def _grow(self, corpus: Corpus, run: Run) -> list[NDArray[np.int32]]:
         """The parent of each node, level by level from the second down to the labels; -1 for labels nobody carries."""
-        features = Tfidf().fit_transform(texts_of(corpus), run=run)
+        try:
+            features = Tfidf().fit_transform(texts_of(corpus), run=run)
+        except UsageError:  # no word tells any two documents apart, and so none tells labels apart
+            features = sp.csr_matrix(sp.coo_array((len(corpus), 1), dtype=np.float32))
         whole = replace(corpus, X=features, noise=None)
         (shape,) = Parabel(trees=1, max_leaf=self.branches).shapes(whole, Documents.of(whole), run)
         leaf = _leaves(shape, corpus.n_labels)
@@ -111,7 +115,7 @@ class AttentionXML(NeuralLearner):
         ids, values = [], []
         for start in range(0, len(tokens), CHUNK):
             part = tokens.rows(np.arange(start, min(start + CHUNK, len(tokens))))
-            found = self._best(part, level, k)
+            found = self._best(part, level, k).top(k)  # lists of candidates may be shorter than k
             ids.append(found.ids)
             values.append(found.values)
         return Scores(np.concatenate(ids), np.concatenate(values))
@@ -137,7 +141,7 @@ class AttentionXML(NeuralLearner):
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
         if not self.parents_:
             return super()._score(tokens, k, run)
-        return self._descend(tokens, len(self.parents_), k).top(k)
+        return self._descend(tokens, len(self.parents_), k)
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:

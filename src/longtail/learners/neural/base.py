@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import orjson
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
@@ -78,8 +81,6 @@ class NeuralLearner(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.patience and not self.valid_share:
-            raise UsageError("patience needs documents to check on: set valid_share, such as 0.05")
         self.encoder = build(self.encoder, "encoder")
         self.head = build(self.head, "head")
 
@@ -108,7 +109,9 @@ class NeuralLearner(Learner):
         with run.stage("features"), torch_threads(run.workers):
             self.encoder.fit_tokeniser(texts, run)
         train_on, valid = self._held_out(corpus, valid, run)
-        with run.stage("train"):
+        if self.patience and valid is None:
+            raise UsageError("patience needs documents to check on: give validation data or set valid_share, as 0.05")
+        with run.stage("train"), _own_randomness():
             self._fit_networks(train_on, valid, list(hooks), run)
         self.n_labels_, self.n_features_ = corpus.n_labels, None
         return self
@@ -137,8 +140,9 @@ class NeuralLearner(Learner):
     ) -> None:
         tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
         data = TrainingData(tokens, choice, self._states(network, tokens, run))
+        positives = _positives(corpus)
         if self.start == "documents":
-            network.start(tokens, corpus.Y, data.states)
+            network.start(tokens, positives, data.states)
         if valid is not None:
             data.valid, data.valid_tokens = valid, self.encoder.tokens(texts_of(valid), run, keep=True)
             data.valid_states = self._states(network, data.valid_tokens, run)
@@ -150,7 +154,7 @@ class NeuralLearner(Learner):
             data,
             schedule,
             hooks,
-            Setting(corpus.labels, corpus.Y, layers, frozen + 1, schedule.steps),
+            Setting(corpus.labels, positives, layers, frozen + 1, schedule.steps),
             epochs=-(-schedule.steps // self._steps_an_epoch(len(corpus))),
             metric=self.metric,
             patience=self.patience,
@@ -160,7 +164,7 @@ class NeuralLearner(Learner):
             nodes=self.nodes,
             logs=self.logs,
             title=title,
-            checkpoints=self._checkpoints(corpus, hooks, title, run),
+            checkpoints=self._checkpoints(corpus, valid, hooks, title, run),
             run=run,
         )
 
@@ -199,18 +203,25 @@ class NeuralLearner(Learner):
     def _states(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
         return self.encoder.states(network.encoder, tokens, run)
 
-    def _checkpoints(self, corpus: Corpus, hooks: Sequence[Hook], title: str, run: Run) -> Path | None:
-        """A folder that only the same fit on the same data finds again."""
+    def _checkpoints(
+        self, corpus: Corpus, valid: Corpus | None, hooks: Sequence[Hook], title: str, run: Run
+    ) -> Path | None:
+        """A folder that only the same fit on the same data with the same programs finds again."""
         if run.checkpoints is None:
             return None
         state = hashlib.sha256()
-        parts = [config_of(self), [config_of(hook) for hook in hooks], title, run.seed, corpus.Y.shape, run.workers]
+        programs = [version(name) for name in ("longtail", "torch", "lightning")]
+        parts = [config_of(self), [config_of(hook) for hook in hooks], title, run.seed, run.workers, programs]
         state.update(orjson.dumps(parts))
-        for array in (corpus.Y.indptr, corpus.Y.indices, corpus.Y.data, corpus.pair_weight):
-            state.update(b"" if array is None else np.ascontiguousarray(array).data)
-        for text in texts_of(corpus):
-            state.update(f"{len(text)}:".encode())
-            state.update(text.encode("utf-8", "surrogatepass"))
+        for data in (corpus, valid):
+            if data is None:
+                continue
+            state.update(repr(data.Y.shape).encode())
+            for array in (data.Y.indptr, data.Y.indices, data.Y.data, data.pair_weight):
+                state.update(b"" if array is None else np.ascontiguousarray(array).data)
+            for text in texts_of(data):
+                state.update(f"{len(text)}:".encode())
+                state.update(text.encode("utf-8", "surrogatepass"))
         return run.checkpoints / state.hexdigest()[:24]
 
     # scoring
@@ -244,8 +255,11 @@ class NeuralLearner(Learner):
         self.encoder.restore(under("encoder", arrays))
 
     def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
-        # shapes follow from the options; nothing is drawn, and what the file holds must fit
-        network = self._new_network(n_labels, Run())
+        if n_labels > max((len(array) for array in arrays.values() if array.ndim), default=0):
+            raise ValueError(f"no weights have a row for each of {n_labels} labels")  # before room is made for them
+        # shapes follow from the options, and what the file holds must fit them
+        with _own_randomness():
+            network = self._new_network(n_labels, Run())
         own = network.state_dict()
         if set(own) != set(arrays):
             raise ValueError(f"weights {sorted(set(own) ^ set(arrays))[:3]} are missing or too many")
@@ -259,6 +273,24 @@ class NeuralLearner(Learner):
 
 def weights_of(network: Network) -> dict[str, NDArray[Any]]:
     return {name: weight.numpy() for name, weight in network.state_dict().items()}
+
+
+@contextlib.contextmanager
+def _own_randomness() -> Iterator[None]:
+    """Draws from torch's generator, which dropout knows no other than, and leaves it to others as it was."""
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+def _positives(corpus: Corpus) -> sp.csr_matrix:
+    """csr (n, L): the pairs that are positive examples, as strongly as they are; those of weight 0 are none."""
+    if corpus.pair_weight is None:
+        return corpus.Y
+    Y: sp.csr_matrix = sp.csr_matrix(
+        (corpus.weighted_targets().copy(), corpus.Y.indices.copy(), corpus.Y.indptr.copy()), shape=corpus.Y.shape
+    )
+    Y.eliminate_zeros()
+    return Y
 
 
 def texts_of(corpus: Corpus) -> Sequence[str]:

@@ -1,0 +1,507 @@
+"""TailMix: what is drawn, who is mixed in, what becomes of logits and targets, and that nothing else changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("lightning")
+
+from mixing_cases import TINY, corpus, equal, learns, network_and_batch, plainly_trained, trained  # noqa: E402
+
+from longtail.augment.tailmix import RULES, TailMix, Targets, mix  # noqa: E402
+from longtail.errors import UsageError  # noqa: E402
+from longtail.graphs.cooccurrence import cooccurrence, strongest  # noqa: E402
+from longtail.labels import LabelIndex  # noqa: E402
+from longtail.learners.neural.batches import Batch  # noqa: E402
+from longtail.learners.neural.heads import LabelAttention  # noqa: E402
+from longtail.learners.neural.hooks import Setting  # noqa: E402
+from longtail.tagger import Tagger  # noqa: E402
+
+TREE = {"tree": "always", "branches": 4, "top": 4, "candidates": 2}
+
+
+def hook_for(labels: LabelIndex, Y: sp.csr_matrix, **options: Any) -> TailMix:
+    """A hook that knows its corpus; every label may be mixed unless told otherwise."""
+    # with a small alpha some lambda are 1 in single precision, and those pairs are left alone
+    hook = TailMix(**{"rarest": None, "alpha": 5.0, **options})
+    hook.begin(Setting(labels, Y, 1, 1, 100))
+    return hook
+
+
+def drawn(*pairs: tuple[int, int, float], choice: float = 0.0) -> Targets:
+    """Pairs of (document, label, lambda)."""
+    document, label, lam = zip(*pairs, strict=True)
+    return Targets(
+        np.array(document), np.array(label), np.array(lam, np.float32), np.full(len(pairs), choice, np.float32)
+    )
+
+
+class ByHand:
+    """Two documents of two words, four labels; 0 and 2 look at the first word, 1 and 3 at the second.
+
+    The words of document 0 are (1, 0) and (0, 1), those of document 1 are (2, 0) and (0, 2). Document 0 has the
+    labels 0 and 1, document 1 has label 2. 0 and 1 are neighbours, and so are 2 and 3.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        head = LabelAttention(document=False).network(2, 2, 4)
+        with torch.no_grad():
+            head.queries.weight.copy_(torch.tensor([[99.0, 0], [0, 99], [99, 0], [0, 99]]))
+            head.vectors.weight.copy_(torch.tensor([[4.0, 8], [1, 1], [2, 3], [5, 7]]))
+            head.bias.weight.fill_(-1)
+        self.network = SimpleNamespace(head=head)
+        self.hidden = torch.tensor([[[1.0, 0], [0, 1]], [[2.0, 0], [0, 2]]], requires_grad=True)
+        tokens = torch.tensor([[2, 3], [4, 5]])
+        targets = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 0]])
+        self.batch = Batch(np.arange(2), tokens, tokens > 0, torch.arange(4), targets)
+        labels = LabelIndex(["a", "b", "c", "d"]).with_counts(np.array([3, 3, 3, 3]), 100)
+        Y = sp.csr_matrix(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=np.float32))
+        self.hook = hook_for(labels, Y, **options)
+
+    def mixed(self, *rounds: Targets, batch: Batch | None = None) -> tuple[Batch, Any, Any]:
+        batch = batch or self.batch
+        logits = self.network.head(self.hidden, batch.mask, batch.labels)
+        self.hook.drawn_ = list(rounds)
+        return self.hook.pairs(batch, self.network, self.hidden, logits)
+
+
+# by hand
+def test_mixing_by_hand() -> None:
+    own, other = torch.tensor([[1.0, 2], [0, 4]]), torch.tensor([[3.0, 6], [8, 0]])
+    assert mix(own, other, torch.tensor([0.75, 0.0])).tolist() == [[1.5, 3], [8, 0]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "logits", "targets"),
+    [
+        ("literal", [[4, 0, 1, 6], [7, 1, 4, 13]], [[0.75, 0.25, 0, 0], [0, 0, 0.5, 0.5]]),
+        ("max", [[4, 0, 1, 6], [7, 1, 4, 13]], [[0.75, 1, 0, 0], [0, 0, 0.5, 0.5]]),
+        ("exclude", [[3, 0, 1, 6], [7, 1, 4, 13]], [[1, 1, 0, 0], [0, 0, 0.5, 0.5]]),
+    ],
+)
+def test_logits_and_targets_by_hand(rule: str, logits: list[list[float]], targets: list[list[float]]) -> None:
+    """Document 0's label 0 with 3/4 of (1, 0) and 1/4 of (0, 1): 4 * 3/4 + 8 * 1/4 - 1 = 4 instead of 3.
+
+    Document 1's label 2 with halves of (2, 0) and (0, 2): 2 + 3 - 1 = 4 instead of 3. Where a document's own labels
+    are not taken, label 0 has no neighbour left.
+    """
+    case = ByHand(rule=rule)
+    plain = case.network.head(case.hidden, case.batch.mask, case.batch.labels)
+    assert plain.round().tolist() == [[3, 0, 1, 6], [7, 1, 3, 13]]
+    batch, found, extra = case.mixed(drawn((0, 0, 0.75), (1, 2, 0.5)))
+    torch.testing.assert_close(found, torch.tensor(logits, dtype=torch.float32))
+    assert batch.targets.tolist() == targets and extra is None
+    assert case.batch.targets.tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]], "the batch given stays as it is"
+
+
+def test_soft_targets_are_lowered() -> None:
+    case = ByHand()
+    soft = replace(case.batch, targets=torch.tensor([[0.0, 0, 0, 0], [0, 0, 0.5, 0]]))
+    assert case.mixed(drawn((1, 2, 0.5)), batch=soft)[0].targets.tolist() == [[0, 0, 0, 0], [0, 0, 0.25, 0.5]]
+
+
+def test_statistics_by_hand() -> None:
+    case = ByHand(rule="literal")
+    case.mixed(drawn((0, 0, 0.25), (1, 2, 0.5)))
+    assert case.hook.statistics_.to_dict() == {
+        "pairs": 2,
+        "without_neighbour": 0,
+        "partner_positive": 0.5,
+        "lambda_below_half": 0.5,
+        "mean_documents_of_label": 3,
+        "tail_share": 1,
+    }
+    case = ByHand(rule="exclude")
+    case.mixed(drawn((0, 0, 0.25), (1, 2, 0.5)))
+    assert case.hook.statistics_.to_dict()["without_neighbour"] == 0.5
+
+
+# what is drawn
+def many_documents(hook: TailMix, documents: int, labels: list[int], seed: int = 0) -> list[Targets]:
+    document = np.repeat(np.arange(documents), len(labels))
+    return hook.draw_targets(document, np.tile(labels, documents), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_labels_are_drawn_by_the_softmax_of_inverse_propensities(temperature: float) -> None:
+    counts = np.array([1, 40, 3, 200, 9])
+    labels = LabelIndex(list("abcde")).with_counts(counts, 1000)
+    hook = hook_for(labels, sp.csr_matrix((1, 5), dtype=np.float32), temperature=temperature, most=2)
+    weight = np.exp(labels.inverse_propensity() / temperature)
+    n, own = 20_000, np.array([1, 2, 3, 4])
+    first, second = many_documents(hook, n, own.tolist())
+    assert len(first.label) == len(second.label) == n
+    share = weight[own] / weight[own].sum()
+    assert stats.chisquare(np.bincount(first.label, minlength=5)[own], n * share).pvalue > 1e-3
+    # without replacement: the second label follows the softmax over those that are left
+    for taken in own:
+        rest = own[own != taken]
+        then = np.bincount(second.label[first.label == taken], minlength=5)
+        assert then[taken] == 0
+        if then.sum() > 200:
+            expected = then.sum() * weight[rest] / weight[rest].sum()
+            assert stats.chisquare(then[rest], expected).pvalue > 1e-3
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), most=st.integers(1, 4), sizes=st.lists(st.integers(0, 5), min_size=1, max_size=6))
+def test_at_most_so_many_labels_of_a_document(seed: int, most: int, sizes: list[int]) -> None:
+    labels = LabelIndex(list("abcdefgh")).with_counts(np.arange(1, 9), 100)
+    hook = hook_for(labels, sp.csr_matrix((1, 8), dtype=np.float32), most=most)
+    rng = np.random.default_rng(seed)
+    own = [np.sort(rng.choice(8, size, replace=False)) for size in sizes]
+    document = np.repeat(np.arange(len(sizes)), sizes)
+    rounds = hook.draw_targets(document, np.concatenate(own).astype(np.int64), rng)
+    pairs = {(d, label) for one in rounds for d, label in zip(one.document.tolist(), one.label.tolist(), strict=True)}
+    assert len(pairs) == sum(len(one.label) for one in rounds), "no label twice"
+    assert all(label in own[d] for d, label in pairs)
+    for d, size in enumerate(sizes):
+        assert sum(document == d for document, _ in pairs) == min(most, size)
+    for one in rounds:
+        assert (np.diff(one.document) > 0).all(), "at most one a document in each round, rising"
+        assert (one.lam >= 0.5).all() and (one.lam < 1).all() and (one.choice < 1).all()
+
+
+def test_lambda() -> None:
+    labels = LabelIndex(list("ab")).with_counts(np.array([1, 1]), 10)
+    Y = sp.csr_matrix((1, 2), dtype=np.float32)
+    lams = {
+        folded: many_documents(hook_for(labels, Y, alpha=2.0, folded=folded), 5000, [0])[0].lam
+        for folded in (False, True)
+    }
+    assert stats.kstest(lams[False], stats.beta(2, 2).cdf).pvalue > 1e-3
+    np.testing.assert_allclose(lams[True], np.maximum(lams[False], 1 - lams[False]))
+    assert (many_documents(hook_for(labels, Y, fixed=0.3), 50, [0, 1])[0].lam == np.float32(0.3)).all()
+    assert many_documents(hook_for(labels, Y, fixed=1.0), 50, [0, 1]) == [], "a pair of itself is left alone"
+
+
+def test_only_rare_labels_of_the_batch_after_the_warm_up() -> None:
+    network, batch = network_and_batch(64)
+    count = corpus().labels.frequency
+    rarest = int(np.median(count))
+    hook = hook_for(corpus().labels, corpus().Y, rarest=rarest, warm_up=0.1)
+    rng = np.random.default_rng(0)
+    assert hook.draw(batch, network, rng, 9) is batch and hook.drawn_ == []
+    assert hook.draw(batch, network, rng, 10) is batch
+    (one,) = hook.drawn_
+    assert (count[one.label] <= rarest).all() and (batch.targets[one.document, one.label] > 0).all()
+    has = np.flatnonzero((batch.targets.numpy()[:, count <= rarest] > 0).any(axis=1))
+    assert one.document.tolist() == has.tolist(), "every document that has one"
+
+
+def test_pairs_of_weight_0_are_not_drawn() -> None:
+    network, batch = network_and_batch(64)
+    hook = hook_for(corpus().labels, corpus().Y, most=100)
+    light = replace(batch, weights=(torch.arange(12) % 2).float().expand(64, -1))
+    hook.draw(light, network, np.random.default_rng(0), 0)
+    labels = np.concatenate([one.label for one in hook.drawn_])
+    assert len(labels) and (labels % 2 == 1).all()
+
+
+def test_heads_without_contexts_are_refused() -> None:
+    network, batch = network_and_batch(head="pooled")
+    hook = hook_for(corpus().labels, corpus().Y)
+    with pytest.raises(UsageError, match="'tailmix' needs context vectors"):
+        hook.draw(batch, network, np.random.default_rng(0), 0)
+    with pytest.raises(UsageError, match="'tailmix' works in the space 'context'"):
+        Tagger({**TINY, "head": "pooled"}, features=None, augment=["tailmix"])
+
+
+# the graph
+def test_cooccurrence_by_hand() -> None:
+    Y = sp.csr_matrix(
+        np.array([[1, 1, 0, 0, 0], [0.5, 1, 1, 0, 0], [0, 0, 1, 0, 0], [0, 1, 1, 0, 1]], dtype=np.float32)
+    )
+    graph = cooccurrence(Y)
+    assert graph.toarray().tolist() == [
+        [0, 2, 1, 0, 0],
+        [2, 0, 2, 0, 1],
+        [1, 2, 0, 0, 1],
+        [0, 0, 0, 0, 0],
+        [0, 1, 1, 0, 0],
+    ]
+    assert strongest(graph, 10).tolist() == [[1, 2, -1], [0, 2, 4], [1, 0, 4], [-1, -1, -1], [1, 2, -1]]
+    assert strongest(graph, 1).tolist() == [[1], [0], [1], [-1], [1]]
+    assert strongest(sp.csr_matrix((3, 3), dtype=np.float32), 4).shape == (3, 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 12),
+    labels=st.integers(1, 9),
+    density=st.floats(0, 1),
+    most=st.integers(1, 9),
+)
+def test_cooccurrence_like_a_dense_computation(seed: int, n: int, labels: int, density: float, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((n, labels)) < density) * rng.uniform(0.1, 1, (n, labels)).astype(np.float32)
+    there = (Y > 0).astype(int)
+    dense = there.T @ there
+    np.fill_diagonal(dense, 0)
+    graph = cooccurrence(sp.csr_matrix(Y))
+    assert graph.toarray().tolist() == dense.tolist()
+    for label, found in enumerate(strongest(graph, most)):
+        expected = sorted(np.flatnonzero(dense[label]), key=lambda other: (-dense[label, other], other))[:most]
+        assert found[found >= 0].tolist() == expected and (found[len(expected) :] == -1).all()
+        assert label not in found
+
+
+# who is mixed in
+def context_of(network: Any, hidden: Any, mask: Any, document: int, label: int) -> Any:
+    with torch.no_grad():
+        return network.head.contexts(hidden, mask, torch.tensor([document]), torch.tensor([label]))[0]
+
+
+def partners(hook: TailMix, network: Any, hidden: Any, batch: Batch, one: Targets) -> list[int]:
+    document, label = torch.from_numpy(one.document), torch.from_numpy(one.label)
+    found = hook._candidates(one, batch)
+    with torch.no_grad():
+        partner = hook._partner(one, found, network.head, hidden, batch.mask, document, label)
+    return partner.tolist()
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared labels", "shortlists"])
+@pytest.mark.parametrize("graph", [True, False], ids=["graph", "no graph"])
+@pytest.mark.parametrize("rule", ["literal", "exclude"])
+def test_the_nearest_neighbour_is_taken(rule: str, graph: bool, shared: bool) -> None:
+    network, batch = network_and_batch(20)
+    with torch.no_grad():
+        network.head.queries.weight.normal_(0, 3)
+        hidden = network.encoder(batch)
+    if not shared:
+        batch = listed(batch)
+    hook = hook_for(corpus().labels, corpus().Y, rule=rule, graph=graph, neighbours=5)
+    hook.draw(batch, network, np.random.default_rng(1), 0)
+    (one,) = hook.drawn_
+    found = partners(hook, network, hidden, batch, one)
+    together = cooccurrence(corpus().Y).toarray()
+    several = 0
+    for document, label, partner in zip(one.document, one.label, found, strict=True):
+        row = batch.labels if batch.weights is None else batch.labels[document][batch.weights[document] > 0]
+        own = set(np.flatnonzero(dense_targets(batch)[document]))
+        if graph:
+            order = sorted(np.flatnonzero(together[label]), key=lambda t, one=label: (-together[one, t], t))[:5]
+            allowed = [int(t) for t in order if shared or t in row.tolist()]
+        else:
+            allowed = [t for t in row.tolist() if t != label]
+        allowed = [t for t in allowed if rule != "exclude" or t not in own]
+        several += len(allowed) > 1
+        centre = context_of(network, hidden, batch.mask, document, label)
+        distances = [float((context_of(network, hidden, batch.mask, document, t) - centre).norm()) for t in allowed]
+        assert partner == (allowed[int(np.argmin(distances))] if allowed else -1)
+    assert several > 3
+
+
+def listed(batch: Batch) -> Batch:
+    """The same documents with shortlists of different lengths: own labels and a few others, filled up as a tree's."""
+    n_labels = batch.targets.shape[1]
+    labels = torch.full((len(batch), 9), n_labels - 1)
+    targets, weights = torch.zeros(len(batch), 9), torch.zeros(len(batch), 9)
+    for number, row in enumerate(batch.targets):
+        some = np.random.default_rng(number).choice(n_labels - 1, 3 + number % 4, replace=False)
+        chosen = torch.tensor(sorted({*torch.nonzero(row)[:, 0].tolist(), *some.tolist()})[:9])
+        labels[number, : len(chosen)], weights[number, : len(chosen)] = chosen, 1
+        targets[number, : len(chosen)] = row[chosen]
+    return replace(batch, labels=labels, targets=targets, weights=weights)
+
+
+def dense_targets(batch: Batch) -> np.ndarray:
+    """(B, 12)."""
+    if batch.shared:
+        return batch.targets.numpy()
+    dense = np.zeros((len(batch), 12), dtype=np.float32)
+    for number in range(len(batch)):
+        np.maximum.at(dense[number], batch.labels[number].numpy(), batch.targets[number].numpy())
+    return dense
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_without_similarity_any_neighbour_is_taken_as_often(graph: bool) -> None:
+    network, batch = network_and_batch(20)
+    hook = hook_for(corpus().labels, corpus().Y, similar=False, graph=graph)
+    document = int(torch.nonzero(batch.targets)[0, 0])
+    label = int(torch.nonzero(batch.targets[document])[0, 0])
+    n = 6000
+    choice = np.random.default_rng(0).random(n, dtype=np.float32)
+    one = Targets(np.full(n, document), np.full(n, label), np.full(n, 0.5, np.float32), choice)
+    found = np.array(partners(hook, network, None, batch, one))
+    others = set(np.flatnonzero(cooccurrence(corpus().Y)[label].toarray()[0])) if graph else set(range(12))
+    others -= {label, *torch.nonzero(batch.targets[document])[:, 0].tolist()}
+    counted = np.bincount(found, minlength=12)
+    assert set(np.flatnonzero(counted)) == others and len(others) > 2
+    assert stats.chisquare(counted[sorted(others)]).pvalue > 1e-3
+
+
+def test_without_a_neighbour_nothing_happens() -> None:
+    case = ByHand()
+    case.hook.neighbours_ = np.zeros((4, 0), dtype=np.int32)
+    plain = case.network.head(case.hidden, case.batch.mask, case.batch.labels)
+    batch, logits, extra = case.mixed(drawn((0, 0, 0.75), (1, 2, 0.5)))
+    assert torch.equal(logits, plain) and torch.equal(batch.targets, case.batch.targets) and extra is None
+    assert case.hook.statistics_.to_dict()["without_neighbour"] == 1
+
+
+# what changes and what does not
+def test_gradients_reach_both_vectors_that_are_mixed() -> None:
+    case = ByHand()
+    with torch.no_grad():
+        case.network.head.queries.weight.div_(99)  # no saturated attention
+    _, logits, _ = case.mixed(drawn((1, 2, 0.6)))
+    logits[1, 2].backward()
+    rows = case.network.head.queries.weight.grad.to_dense()
+    assert (rows.abs().sum(dim=1) > 0).tolist() == [False, False, True, True]
+    assert (case.hidden.grad[0] == 0).all() and (case.hidden.grad[1] != 0).all()
+
+
+def test_a_mixed_logit_has_no_gradient_of_the_plain_one() -> None:
+    """With lambda 0 the label's own query has no part in its logit any more."""
+    case = ByHand(folded=False)
+    with torch.no_grad():
+        case.network.head.queries.weight.div_(99)
+    _, logits, _ = case.mixed(drawn((1, 2, 0.0)))
+    logits[1, 2].backward()
+    rows = case.network.head.queries.weight.grad.to_dense()
+    assert (rows.abs().sum(dim=1) > 0).tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize("head", ["label-attention", {"part": "label-attention", "classifier": "shared", "hidden": 8}])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared labels", "shortlists"])
+def test_pairs_that_are_not_drawn_are_left_alone(shared: bool, head: Any) -> None:
+    network, batch = network_and_batch(12, head=head)
+    batch = batch if shared else listed(batch)
+    hook = hook_for(corpus().labels, corpus().Y, fixed=0.7)
+    hook.draw(batch, network, np.random.default_rng(0), 0)
+    with torch.no_grad():
+        hidden = network.encoder(batch)
+        plain = network.head(hidden, batch.mask, batch.labels)
+        changed, logits, extra = hook.pairs(batch, network, hidden, plain)
+    (one,) = hook.drawn_
+    found = np.array(partners(hook, network, hidden, batch, one))
+    assert (found >= 0).sum() > 3 and extra is None
+    expected, targets = plain.clone(), batch.targets.clone()
+    for document, label, partner in zip(one.document, one.label, found, strict=True):
+        if partner < 0:
+            continue
+        row = (batch.labels if shared else batch.labels[document]).tolist()
+        own, other = (context_of(network, hidden, batch.mask, document, each) for each in (label, partner))
+        at = torch.tensor([document]), torch.tensor([label])
+        with torch.no_grad():
+            mixed = network.head.pair_logits((0.7 * own + 0.3 * other)[None], hidden, batch.mask, *at)
+        expected[document, row.index(label)] = mixed[0]
+        targets[document, row.index(label)] = 0.7
+        targets[document, row.index(partner)] = 0.3
+    same = torch.isclose(expected, plain, rtol=0, atol=0)
+    assert torch.equal(logits[same], plain[same]) and (~same).sum() == (found >= 0).sum()
+    torch.testing.assert_close(logits, expected)
+    torch.testing.assert_close(changed.targets, targets)
+    assert changed.weights is batch.weights
+
+
+def test_neighbours_outside_the_loss_have_a_loss_of_their_own() -> None:
+    """Labels 0, 1 and 2 are sampled; document 1's label 2 meets label 3, whose logit is 13 and whose target is 1/2."""
+    case = ByHand()
+    some = replace(case.batch, labels=torch.arange(3), targets=case.batch.targets[:, :3])
+    batch, logits, extra = case.mixed(drawn((1, 2, 0.5)), batch=some)
+    assert batch.targets.tolist() == [[1, 1, 0], [0, 0, 0.5]]
+    torch.testing.assert_close(logits.detach()[1], torch.tensor([7.0, 1, 4]))
+    loss = -(0.5 * np.log(1 / (1 + np.exp(-13))) + 0.5 * np.log(1 - 1 / (1 + np.exp(-13))))
+    assert float(extra.detach()) == pytest.approx(loss / 2)  # a mean over the two documents, as the loss itself
+    extra.backward()
+    assert set(case.network.head.vectors.weight.grad.coalesce().indices()[0].tolist()) == {3}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    rule=st.sampled_from(RULES),
+    most=st.integers(1, 4),
+    folded=st.booleans(),
+    graph=st.booleans(),
+    similar=st.booleans(),
+    shared=st.booleans(),
+    alpha=st.floats(0.05, 10),
+)
+def test_targets_stay_targets(
+    seed: int, rule: str, most: int, folded: bool, graph: bool, similar: bool, shared: bool, alpha: float
+) -> None:
+    network, batch = network_and_batch(6)
+    rng = np.random.default_rng(seed)
+    soft = batch.targets * torch.from_numpy(rng.uniform(0.1, 1, batch.targets.shape)).float()
+    batch = replace(batch, targets=soft) if shared else listed(replace(batch, targets=soft))
+    options = {"rule": rule, "most": most, "folded": folded, "graph": graph, "similar": similar, "alpha": alpha}
+    hook = hook_for(corpus().labels, corpus().Y, **options)
+    before = batch.targets.clone()
+    hook.draw(batch, network, rng, 0)
+    with torch.no_grad():
+        hidden = network.encoder(batch)
+        logits = network.head(hidden, batch.mask, batch.labels)
+        changed, mixed, extra = hook.pairs(batch, network, hidden, logits)
+    assert torch.equal(batch.targets, before)
+    assert changed.targets.shape == before.shape and mixed.shape == logits.shape
+    assert changed.targets.min() >= 0 and changed.targets.max() <= 1
+    assert torch.isfinite(mixed).all() and (extra is None or torch.isfinite(extra))
+    if rule == "max":
+        drawn_pairs = {(d, label) for one in hook.drawn_ for d, label in zip(one.document, one.label, strict=True)}
+        for document, place in torch.nonzero(changed.targets < before).tolist():
+            label = int(batch.labels[place] if shared else batch.labels[document, place])
+            assert (document, label) in drawn_pairs, "only what was drawn is lowered"
+
+
+def test_shortlists_that_are_filled_up_do_not_hold_the_last_label() -> None:
+    """A list is filled up with the last label's number; that label takes part only where it is really listed."""
+    network, batch = network_and_batch(8)
+    short = listed(batch)
+    assert (short.labels[:, -1] == 11).all() and (short.weights[:, -1] == 0).all()
+    everything = sp.csr_matrix(np.ones((3, 12), dtype=np.float32))
+    for options in ({"graph": True}, {"graph": False}, {"graph": False, "similar": False}):
+        hook = hook_for(corpus().labels, everything, most=3, rule="literal", **options)
+        hook.draw(short, network, np.random.default_rng(0), 0)
+        for one in hook.drawn_:
+            found = hook._candidates(one, short)
+            for document, label, row in zip(one.document, one.label, found, strict=True):
+                really = set(short.labels[document][short.weights[document] > 0].tolist()) - {label}
+                assert sorted(row[row >= 0].tolist()) == sorted(really), options
+
+
+# end to end
+@pytest.mark.parametrize("options", [{}, TREE], ids=["flat", "tree"])
+def test_lambda_1_is_training_without_mixing(options: dict[str, Any]) -> None:
+    assert equal(trained([{"part": "tailmix", "rarest": None, "fixed": 1}], **options), plainly_trained(**options))
+
+
+@pytest.mark.parametrize("options", [{}, TREE, {"negatives": 3}], ids=["flat", "tree", "sampled"])
+def test_mixing_changes_what_is_learnt(options: dict[str, Any]) -> None:
+    mixing = [{"part": "tailmix", "rarest": None, "most": 2, "rule": "literal"}]
+    once, again = trained(mixing, **options), trained(mixing, **options)
+    assert equal(once, again) and not equal(once, plainly_trained(**options))
+    if options is TREE:
+        upper = {name for name in once if name.startswith("level0.")}
+        assert upper and all(once[name].tobytes() == plainly_trained(**TREE)[name].tobytes() for name in upper), (
+            "only the level of the labels is mixed"
+        )
+
+
+@pytest.mark.parametrize("options", [{}, TREE], ids=["flat", "tree"])
+def test_statistics_of_a_training(options: dict[str, Any]) -> None:
+    tagger = Tagger({**TINY, **options}, features=None, augment=[{"part": "tailmix", "rarest": None}], threads=1)
+    tagger.fit(corpus())
+    (hook,) = tagger.augment
+    found = hook.statistics_.to_dict()
+    assert 64 <= found["pairs"] <= 2 * 64, "two epochs, one label of each document that has any"
+    assert found["without_neighbour"] < 1 and found["partner_positive"] == 0 and found["lambda_below_half"] == 0
+    assert 1 <= found["mean_documents_of_label"] <= corpus().labels.frequency.max()
+
+
+def test_end_to_end(tmp_path: Any) -> None:
+    learns([{"part": "tailmix", "rarest": None}], tmp_path)

@@ -384,13 +384,12 @@ def check_spaces(learner: Learner, augment: Sequence[Augmenter]) -> None:
         if part.space in learner.spaces:
             continue
         fitting = []
-        for entry in (*entries("learner"), *entries("wrapper")):
+        for entry in entries("learner"):  # a wrapper's spaces depend on its members
             try:
-                opened = cast(type[Learner], entry.load()).spaces
+                opened = cast(Learner, entry.load()()).spaces
             except UsageError:  # an extra that is not installed
                 continue
-            # a wrapper's spaces depend on its members
-            if isinstance(opened, tuple) and part.space in opened:
+            if part.space in opened:
                 fitting.append(f"'{entry.name}'")
         would_do = f"learners that do: {', '.join(fitting)}" if fitting else "no learner here does"
         raise UsageError(

@@ -63,7 +63,8 @@ class Decoupled(Learner):
 
     @property
     def needs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return _union(self._sides(), "needs")
+        # the gate is a linear separator
+        return tuple(dict.fromkeys((*_union(self._sides(), "needs"), *(["X"] if self.gate else []))))
 
     @property
     def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -104,8 +105,9 @@ class Decoupled(Learner):
         fits = thread_map(fitted, given, workers=min(2, run.workers) if together else 1)
         _add_wall_time(run, [own for _, own in fits], time.perf_counter() - start)
         self.members_ = [member for member, _ in fits]
-        self.n_labels_, self.n_features_ = corpus.n_labels, _width(self.members_)
         self.gate_ = OneVsAll(eps=0.1).fit(_with_tail_or_not(corpus, self.columns_[1]), run=run) if self.gate else None
+        self.n_labels_ = corpus.n_labels
+        self.n_features_ = _width([*self.members_, *([self.gate_] if self.gate_ else [])])
         return self
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:

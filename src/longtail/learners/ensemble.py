@@ -57,6 +57,10 @@ class Ensemble(Learner):
     def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(s for s in self.members[0].spaces if all(s in member.spaces for member in self.members))
 
+    @property
+    def threads_apart(self) -> bool:  # type: ignore[override]
+        return all(member.threads_apart for member in self.members)
+
     def fit(
         self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None, hooks: Sequence[Augmenter] = ()
     ) -> Self:

@@ -5,8 +5,9 @@ Label-wise attention (AttentionXML, https://arxiv.org/abs/1811.01727) makes one 
     alpha_tl = softmax over t of h_t . q_l          c_l = sum over t of alpha_tl h_t
 
 and a classifier turns c_l into a logit. The tensor of all c_l (documents x labels x width) is never needed: with a
-classifier vector v_l of each label's own, v_l . c_l = sum over t of alpha_tl (h_t . v_l), which has no width at all;
-with the shared classifier it is made for a block of labels at a time, and once more in the backward pass.
+classifier vector v_l of each label's own, v_l . c_l = sum over t of alpha_tl (h_t . v_l), which has no width at all.
+The shared classifier's hidden layer is W c_l = sum over t of alpha_tl (W h_t): W meets each token once, not each label
+of each document. It is made for a block of labels at a time, and once more in the backward pass.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class LabelAttentionNetwork(HeadNetwork):
         elif self.own and not (hooks.wants("context") or hooks.wants("classifier")):
             block = self._without_contexts
         else:
-            block = self._with_contexts
+            block = self._all_listed
         # twice the tokens: attention and values are one product
         at_once = len(hidden) * max(2 * hidden.shape[1], self.widest)
         size = max(16, BLOCK // at_once)
@@ -160,27 +161,33 @@ class LabelAttentionNetwork(HeadNetwork):
         attention = products[0].masked_fill(~mask, -torch.inf).softmax(dim=2)
         return (attention * products[1]).sum(dim=2).T + self.bias(labels)[:, 0]
 
-    def _with_contexts(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
-        queries = self.queries(labels).expand(len(hidden), -1, -1)
-        contexts = functional.scaled_dot_product_attention(
-            queries, hidden, hidden, attn_mask=mask[:, None, :].expand(-1, len(labels), -1), scale=1.0
-        )
-        return self.classify(hooks.at("context", contexts), labels, hooks)
+    def _all_listed(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
+        """All documents with the same labels: one product for all attention scores, in the order memory has them."""
+        B, T, width = hidden.shape
+        queries = self.queries(labels)
+        scores = (queries @ hidden.reshape(B * T, width).T).view(len(labels), B, T).transpose(0, 1)
+        return self._from_scores(scores, self._classifier(labels), hidden, mask, hooks)
 
     def _listed(
         self, queries: Tensor, classifier: list[Tensor], hidden: Tensor, mask: Tensor, places: Tensor, hooks: Hooks
     ) -> Tensor:
         """Each document with labels of its own: places (B, S), rows of queries (U, width) and of the classifier."""
-        queries = functional.embedding(places, queries)
+        scores = functional.embedding(places, queries) @ hidden.transpose(1, 2)
         classifier = [functional.embedding(places, rows) for rows in classifier]
-        if self.own and not (hooks.wants("context") or hooks.wants("classifier")):
-            along, (vectors, bias) = hidden.transpose(1, 2), classifier
-            attention = (queries @ along).masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=2)
-            return (attention * (vectors @ along)).sum(dim=2) + bias[..., 0]
-        contexts = functional.scaled_dot_product_attention(
-            queries, hidden, hidden, attn_mask=mask[:, None, :].expand(-1, places.shape[1], -1), scale=1.0
-        )
-        return self._classify(hooks.at("context", contexts), classifier, hooks)
+        return self._from_scores(scores, classifier, hidden, mask, hooks)
+
+    def _from_scores(
+        self, scores: Tensor, classifier: list[Tensor], hidden: Tensor, mask: Tensor, hooks: Hooks
+    ) -> Tensor:
+        """Logits (B, S) from attention before its softmax (B, S, T); contexts are made only where a hook asks."""
+        attention = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=2)
+        if hooks.wants("context") or (self.own and hooks.wants("classifier")):
+            return self._classify(hooks.at("context", attention @ hidden), classifier, hooks)
+        if self.own:
+            vectors, bias = classifier
+            return (attention * (vectors @ hidden.transpose(1, 2))).sum(dim=2) + bias[..., 0]
+        inner = functional.relu(attention @ functional.linear(hidden, self.inner.weight) + self.inner.bias)
+        return self.outer(hooks.at("classifier", inner))[..., 0]
 
     # single pairs, for augmenters in the context space
     def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:

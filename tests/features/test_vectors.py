@@ -38,8 +38,8 @@ class TestTextFiles:
             LINES.replace("\n", "\r\n"),
             "5 3\n" + LINES.replace("\n", " \n"),  # as the word2vec program writes it
             LINES + "\n \n",
-            gzip.compress(LINES.encode()),
-            gzip.compress(("5 3\n" + LINES).encode()),
+            gzip.compress(LINES.encode(), mtime=0),
+            gzip.compress(("5 3\n" + LINES).encode(), mtime=0),
         ],
         ids=["plain", "header", "no last newline", "crlf", "spaces at the end", "blank lines", "gz", "gz with header"],
     )
@@ -99,7 +99,7 @@ class TestTextFiles:
             ("xx one 2 3\naa 1 2 3\nbb 1 2 3\n", "'one'", 1),
             ("3 2\naa 1 2\nbb 1 2\n", "promises 3 vectors, there are 2", None),
             (b"2 2\naa \x00\x01\xff\n\x02bb\x03\n", "a word and 2 numbers", 2),
-            (gzip.compress(LINES.encode())[:-12], "truncated|gzip", 5),
+            (gzip.compress(LINES.encode(), mtime=0)[:-12], "truncated|gzip", 5),
         ],
     )
     def test_wrong_files(self, tmp_path: Path, content: str | bytes, match: str, line: int | None) -> None:

@@ -74,11 +74,12 @@ def fit(checkpoints: Path | None, average: float | None, progress: Any) -> dict[
     """The arrays of a small network, trained with whatever checkpoints there are."""
     from longtail.learners.neural import training
 
-    training.CHECKPOINT_SECONDS = 0.1  # type: ignore[assignment]
     options = {"epochs": EPOCHS, "least_steps": 1, "batch": BATCH, "average": average}
     tagger = Tagger({"part": "attentionxml", "encoder": {"part": "bilstm", "size": 8, "hidden": 4}, **options})
     run = Run(seed=3, threads=1, progress=progress, checkpoints=checkpoints)
-    tagger.fit(corpus(0), valid=corpus(1), run=run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "CHECKPOINT_SECONDS", 0.1)
+        tagger.fit(corpus(0), valid=corpus(1), run=run)
     return tagger.learner.state()
 
 

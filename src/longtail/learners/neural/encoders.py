@@ -182,7 +182,7 @@ class BiLSTMNetwork(EncoderNetwork):
         # few CPUs have an LSTM of 16 bit numbers, and torch does not fall back
         on_cpu = values.device.type == "cpu"
         with torch.autocast("cpu", enabled=False) if on_cpu else contextlib.nullcontext():
-            output: Tensor = lstm(values.float() if on_cpu else values, (state[0], state[1]))[0]
+            output: Tensor = lstm(values.to(state.dtype) if on_cpu else values, (state[0], state[1]))[0]
         return output
 
 

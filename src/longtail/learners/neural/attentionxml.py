@@ -218,14 +218,7 @@ def _lifted(corpus: Corpus, parent: NDArray[np.int32]) -> Corpus:
     last = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, dtype=bool)
     kept = order[last]
     Y = sp.csr_matrix((value[kept], (row[kept], column[kept])), shape=(len(corpus), nodes))
-    return Corpus(labels=LabelIndex(Numbered(nodes)), Y=Y, texts=corpus.texts, name=corpus.name).counted()
-
-
-class Numbered(tuple[str, ...]):
-    """Names for nodes that nobody sees."""
-
-    def __new__(cls, count: int) -> Numbered:
-        return super().__new__(cls, map(str, range(count)))
+    return Corpus(labels=LabelIndex(list(map(str, range(nodes)))), Y=Y, texts=corpus.texts, name=corpus.name).counted()
 
 
 def _true_first(found: Scores, Y: sp.csr_matrix, count: int) -> NDArray[np.int32]:

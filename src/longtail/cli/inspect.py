@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import directory_megabytes, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
-from longtail.errors import InputError, UsageError
+from longtail.errors import InputError, UsageError, printable
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
@@ -26,6 +27,12 @@ def inspect(
     png: Annotated[
         Path | None, typer.Option("--png", help="Draw the label frequencies into this file.", show_default=False)
     ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", help="Show this label and its neighbours; may be given several times.", show_default=False
+        ),
+    ] = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -36,7 +43,9 @@ def inspect(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Describe a corpus (documents, labels, how long the tail is) or a model (what it is made of)."""
+    """Describe a corpus (documents, labels, how long the tail is), some of its labels, or a model."""
+    if png is not None and label:
+        raise UsageError("--png draws the frequencies of all labels; leave out --label")
     if png is not None:
         from longtail.files import check_output
 
@@ -46,11 +55,17 @@ def inspect(
     if (path / MANIFEST).is_file():
         if png is not None:
             raise UsageError("--png draws the label frequencies of a corpus; this is a model")
+        if label:
+            raise UsageError("--label shows neighbours in the label graph of a corpus; this is a model")
         _inspect_model(path, json)
         return
     run = start_run(quiet=quiet)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
-    _inspect_corpus(how.read(path, run), png, overwrite, json, run)
+    corpus = how.read(path, run)
+    if label:
+        _inspect_labels(corpus, label, json, run)
+    else:
+        _inspect_corpus(corpus, png, overwrite, json, run)
 
 
 def _inspect_corpus(corpus: Corpus, png: Path | None, overwrite: bool, json: bool, run: Run) -> None:
@@ -75,6 +90,8 @@ def _inspect_corpus(corpus: Corpus, png: Path | None, overwrite: bool, json: boo
         "label texts": facts["label_texts"],
         "soft targets": facts["soft_targets"],
     }
+    if facts["texts_that_are_label_texts"]:
+        shown["texts that are label texts"] = f"{facts['texts_that_are_label_texts']:.1%}"
     if facts["words_a_document"] is not None:
         shown["words a document"] = f"{facts['words_a_document']:.1f} on average"
     if facts["features"] is not None:
@@ -116,9 +133,94 @@ def corpus_facts(corpus: Corpus) -> dict[str, Any]:
         "label_texts": 0 if corpus.labels.texts is None else sum(bool(text) for text in corpus.labels.texts),
         "soft_targets": int((corpus.Y.data < 1).sum()),
         "words_a_document": None if texts is None else round(sum(len(t.split()) for t in texts) / len(texts), 2),
+        "texts_that_are_label_texts": None if texts is None else _share_of_label_texts(corpus),
         "features": None if corpus.X is None else int(corpus.X.shape[1]),
         "bands": bands,
     }
+
+
+def _share_of_label_texts(corpus: Corpus) -> float:
+    """Documents whose text is a label's, whatever the case and the spaces: methods that train on both may leak."""
+
+    def folded(text: str) -> str:
+        return " ".join(text.casefold().split())
+
+    known = {folded(corpus.labels.text(column)) for column in range(corpus.n_labels)} - {""}
+    same = sum(folded(text) in known for text in corpus.texts or [])
+    return round(same / max(len(corpus), 1), 6)
+
+
+def label_facts(corpus: Corpus, names: Sequence[str], run: Run) -> list[dict[str, Any]]:
+    """What `inspect --label --json` prints: each label with its neighbours, weights as shares of its own visits."""
+    from longtail.graphs.walk import expected_visits
+
+    labels = corpus.labels
+    columns = [_column(corpus, name) for name in names]
+    graph = expected_visits(corpus.Y, run=run)
+    found = []
+    for column in columns:
+        row = graph[column]
+        own = float(graph[column, column])
+        edges = sorted((-float(w) / own, int(m)) for m, w in zip(row.indices, row.data, strict=True) if m != column)
+        neighbours = [
+            {"label": labels.names[m], "weight": round(-weight, 4), "documents": int(labels.frequency[m])}
+            for weight, m in edges
+        ]
+        found.append(
+            {
+                "label": labels.names[column],
+                "text": labels.text(column),
+                "documents": int(labels.frequency[column]),
+                "neighbours": neighbours,
+            }
+        )
+    return found
+
+
+def _column(corpus: Corpus, name: str) -> int:
+    from difflib import get_close_matches
+
+    if name in corpus.labels.ids:
+        return corpus.labels.ids[name]
+    close = get_close_matches(name, corpus.labels.names, n=1, cutoff=0.5)
+    raise UsageError(f"{corpus.name} has no label '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+
+
+def _inspect_labels(corpus: Corpus, names: Sequence[str], json: bool, run: Run) -> None:
+    facts = label_facts(corpus, names, run)
+    if json:
+        print_json({"name": corpus.name, "labels": facts})
+        return
+    from rich.markup import escape
+
+    from longtail.report.tables import plain_table
+
+    console = stdout_console()
+    for number, one in enumerate(facts):
+        documents = f"{one['documents']:,} document{'' if one['documents'] == 1 else 's'}"
+        console.print(f"{chr(10) if number else ''}[bold]{escape(printable(one['label']))}[/bold]  {documents}")
+        if one["text"] != one["label"]:
+            console.print(f"[dim]{escape(printable(one['text']))}[/dim]")
+        if not one["neighbours"]:
+            console.print("[dim]no neighbours: it stands alone, or has too many documents to be walked over[/dim]")
+            continue
+        table = plain_table("neighbour", "", "weight", "documents", left=2)
+        top = max(1.0, *(edge["weight"] for edge in one["neighbours"]))
+        for edge in one["neighbours"]:
+            bar = f"[cyan]{_bar(edge['weight'] / top)}[/cyan]"
+            name = escape(_cut(printable(edge["label"])))
+            table.add_row(name, bar, f"{edge['weight']:.2f}", f"{edge['documents']:,}")
+        console.print(table)
+
+
+def _bar(share: float, width: int = 30) -> str:
+    """A bar of that share of the width, in eighths of a sign."""
+    eighths = max(1, round(share * width * 8))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _cut(name: str, width: int = 48) -> str:
+    return name if len(name) <= width else f"{name[: width - 1]}…"
 
 
 def _inspect_model(path: Path, json: bool) -> None:

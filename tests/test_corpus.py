@@ -264,3 +264,37 @@ def test_without_unseen_drops_pairs_that_training_never_saw() -> None:
     assert seen.Y.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0.5]]
     assert seen.pair_weight.tolist() == pytest.approx([0.1, 0.4])
     assert seen.without_unseen() is seen
+
+
+# documents that are labels
+def test_with_reciprocal_by_hand() -> None:
+    """Text against a label's text or name; a number as the name of a label with a text is an id, not a name."""
+    labels = LabelIndex(["Oat", "q7", "12", "1984", "STRASSE"], ["a cereal", "Porridge  Oats", "dozen", "", ""])
+    texts = ["oat", " porridge\toats ", "12", "Dozen", "1984", "straße", "oats", "", "A Cereal", "q7"]
+    corpus = Corpus(labels=labels, Y=sp.csr_matrix((len(texts), 5), dtype=np.float32), texts=texts)
+    marked = corpus.with_reciprocal().reciprocal
+    assert marked is not None and marked.dtype == bool and marked.shape == (10, 5)
+    found = sorted(zip(*(places.tolist() for places in marked.nonzero()), strict=True))
+    assert found == [(0, 0), (1, 1), (3, 2), (4, 3), (5, 4), (8, 0), (9, 1)]
+    assert corpus.reciprocal is None, "the corpus given stays as it is"
+
+
+def test_with_reciprocal_by_id() -> None:
+    labels = LabelIndex(["B00X", "0827", "1"])
+    texts, Y = ["one", "two", "three"], sp.csr_matrix((3, 3), dtype=np.float32)
+    named = Corpus(labels=labels, Y=Y, texts=texts, ids=["0827", "b00x", "B00X"]).with_reciprocal()
+    assert named.reciprocal is not None
+    assert named.reciprocal.toarray().tolist() == [[False, True, False], [False] * 3, [True, False, False]]
+    numbered = Corpus(labels=labels, Y=Y, texts=texts, ids=["0", "1", "0827"])
+    assert numbered.with_reciprocal() is numbered, "numbers throughout may be the rows of the file"
+    without = Corpus(labels=labels, Y=Y, X=sp.csr_matrix((3, 2)))
+    assert without.with_reciprocal() is without, "features alone cannot tell"
+
+
+def test_with_reciprocal_keeps_what_a_filter_file_said() -> None:
+    given_pairs = sp.csr_matrix(np.array([[True, False], [False, False]]))
+    corpus = make([[1, 1], [0, 1]], texts=["B", "b"], reciprocal=given_pairs)
+    marked = corpus.with_reciprocal()
+    assert marked.reciprocal is not None
+    assert marked.reciprocal.toarray().tolist() == [[True, True], [False, True]]
+    assert (marked.with_reciprocal().reciprocal != marked.reciprocal).nnz == 0, "a second time changes nothing"

@@ -30,6 +30,8 @@ class Corpus:
     label_X      csr float32 (L, D), features of the labels themselves, for corpora without text
     reciprocal   csr bool (n, L), pairs in which the document is the label itself: never rewarded, never punished
     noise        noisy copies the documents have in training, drawn on the fly, or None
+    origin       int32 (n,), the document a row was made from by an augmenter (its own number for a document, -1 for a
+                 row made from none), or None where every row is a document
     name         where it came from, for messages
     """
 
@@ -42,6 +44,7 @@ class Corpus:
     label_X: sp.csr_matrix | None = None
     reciprocal: sp.csr_matrix | None = None
     noise: FeatureNoise | None = None
+    origin: NDArray[np.int32] | None = None
     name: str = "corpus"
 
     def __post_init__(self) -> None:
@@ -65,6 +68,7 @@ class Corpus:
             "ids": None if self.ids is None else len(self.ids),
             "reciprocal": None if self.reciprocal is None else self.reciprocal.shape[0],
             "noise": None if self.noise is None else len(self.noise.draw),
+            "origin": None if self.origin is None else len(self.origin),
         }
         for part, size in sizes.items():
             if size is not None and size != n:
@@ -94,6 +98,10 @@ class Corpus:
         """Strength of each stored pair as a positive example, target times pair weight, float32 (Y.nnz,)."""
         return self.Y.data if self.pair_weight is None else (self.Y.data * self.pair_weight).astype(np.float32)
 
+    def origins(self) -> NDArray[np.int32]:
+        """`origin`, or each row's own number where every row is a document."""
+        return np.arange(len(self), dtype=np.int32) if self.origin is None else self.origin
+
     def counted(self) -> Corpus:
         """The same corpus with its label counts taken from its own targets: what training starts with."""
         counts = np.bincount(self.Y.indices, minlength=self.n_labels)
@@ -111,6 +119,7 @@ class Corpus:
             pair_weight=None if self.pair_weight is None else self.pair_weight[_entries(self.Y.indptr, rows)],
             reciprocal=None if self.reciprocal is None else self.reciprocal[rows],
             noise=None if self.noise is None else self.noise.rows(rows),
+            origin=None if self.origin is None else self.origin[rows],
         )
 
     def columns(self, columns: NDArray[np.integer]) -> Corpus:
@@ -166,11 +175,50 @@ class Corpus:
         Y = sp.csr_matrix((self.Y.data[kept], self.Y.indices[kept], indptr), shape=self.Y.shape)
         return replace(self, Y=Y, pair_weight=None if self.pair_weight is None else self.pair_weight[kept])
 
+    def with_reciprocal(self) -> Corpus:
+        """The same corpus, marking every pair in which the document is itself the label beside those marked already.
+
+        A document is a label if its text is the label's text or name, letter case and white space aside, or its id the
+        label's name. Ids that are all whole numbers say nothing, for they may be row numbers; neither does a number
+        as the name of a label that has a text.
+        """
+        n, L = self.Y.shape
+        rows, columns = _own_labels(self.labels, self.texts, self.ids)
+        if not rows:
+            return self
+        own = sp.csr_matrix((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(n, L))
+        if self.reciprocal is not None:
+            own = sp.csr_matrix(own + self.reciprocal.astype(bool))
+        own.sum_duplicates()
+        return replace(self, reciprocal=own)
+
     def split(self, share: float, rng: np.random.Generator) -> tuple[Corpus, Corpus]:
         """Two random parts, the second with about `share` of the documents; each counts as it was counted before."""
         order = rng.permutation(len(self))
         cut = round(share * len(self))
         return self.rows(np.sort(order[cut:])), self.rows(np.sort(order[:cut]))
+
+
+def _own_labels(
+    labels: LabelIndex, texts: Sequence[str] | None, ids: Sequence[str] | None
+) -> tuple[list[int], list[int]]:
+    """Documents and columns of the pairs in which a document is itself the label."""
+    named: dict[str, list[int]] = {}
+    for column, name in enumerate(labels.names):
+        text = labels.text(column)
+        for key in {_folded(text), _folded(text if name.isdigit() else name)}:
+            named.setdefault(key, []).append(column)
+    named.pop("", None)
+    pairs: set[tuple[int, int]] = set()
+    for row, text in enumerate(texts or ()):
+        pairs.update((row, column) for column in named.get(_folded(text), ()))
+    if ids is not None and not all(ident.isdigit() for ident in ids):
+        pairs.update((row, labels.ids[ident]) for row, ident in enumerate(ids) if ident in labels.ids)
+    return [row for row, _ in pairs], [column for _, column in pairs]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def _entries(indptr: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.int64]:

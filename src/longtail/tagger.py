@@ -15,7 +15,7 @@ from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.labels import BAND_EDGES
-from longtail.learners.base import Learner
+from longtail.learners.base import SPACES, Learner
 from longtail.part import Part
 from longtail.registry import build, config_of, entries, name_of
 from longtail.rerank.base import Reranker
@@ -125,6 +125,8 @@ class Tagger:
     def _inside(self) -> dict[str, Any]:
         """Augmenters that work inside the fit, for learners that open their spaces; others take no such keyword."""
         hooks = [part for part in self.augment if part.space not in CORPUS_SPACES]
+        # what makes texts longer comes before what mixes them, in whatever order they are named
+        hooks.sort(key=lambda part: (SPACES.index(part.space), not part.lengthens))
         return {"hooks": hooks} if hooks else {}
 
     def _fit_rerankers(self, plain: Corpus, augmented: Corpus, run: Run) -> None:
@@ -143,13 +145,14 @@ class Tagger:
         learner is trained only once more.
 
         plain      the documents, with features
-        augmented  what the learner is trained on: rows that an augmenter added behind the documents stay in training
+        augmented  what the learner is trained on: rows that an augmenter added behind the documents stay in training,
+                   but for those made from documents that are held out
         """
         quarters = np.array_split(run.rng("out-of-fold").permutation(len(plain)), 4)
         folds = [np.sort(part) for part in (quarters if len(plain) <= ALL_FOLDS else quarters[:1]) if len(part)]
         shortlists = []
         for held_out in folds:
-            rest = np.setdiff1d(np.arange(len(augmented)), held_out)
+            rest = np.flatnonzero(~np.isin(augmented.origins(), held_out))
             learner = self.learner.unfitted()
             fold_run = Run(run.seed, run.threads, run.progress)
             learner.fit(prepared(augmented.rows(rest), learner), run=fold_run, **self._inside())

@@ -59,3 +59,30 @@ def test_end_to_end_copies_change_the_model():
     plain, noisy = (Tagger(one, augment=a).fit(corpus) for a in ([], ["word-dropout"]))
     assert noisy.learner.trees_[0].weight.sum() != plain.learner.trees_[0].weight.sum()
     assert noisy.labels_.frequency.tolist() == corpus.labels.frequency.tolist()
+
+
+@pytest.mark.parametrize("augmenter", ["word-dropout", "labelmix"])
+def test_rerankers_do_not_learn_from_learners_that_saw_copies_of_their_documents(augmenter, monkeypatch):
+    from longtail.learners.linear.label_tree import Parabel
+
+    corpus = synthetic(documents=60, labels=8, words=50, words_per_document=6, texts=True)
+    seen, scored = [], []
+    fit, score = Parabel.fit, Parabel.score
+
+    def spying_fit(self, given, **others):
+        seen.append(set(given.origins().tolist()))
+        return fit(self, given, **others)
+
+    def spying_score(self, given, k, **others):
+        scored.append(set(given.ids))
+        return score(self, given, k, **others)
+
+    monkeypatch.setattr(Parabel, "fit", spying_fit)
+    monkeypatch.setattr(Parabel, "score", spying_score)
+    from dataclasses import replace
+
+    numbered = replace(corpus, ids=[str(row) for row in range(len(corpus))])
+    Tagger("parabel", augment=[augmenter], rerank=["ranknet"]).fit(numbered, run=Run())
+    assert len(seen) == 5 and seen[0] >= set(range(60))
+    for trained, held_out in zip(seen[1:], scored, strict=True):
+        assert not trained & {int(name) for name in held_out}

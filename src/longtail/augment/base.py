@@ -26,6 +26,8 @@ class Augmenter(Part):
 
     kind: ClassVar[str] = "augmenter"
     space: ClassVar[str] = "texts"
+    #: Whether texts of a batch may be longer after it: others of its space come behind.
+    lengthens: ClassVar[bool] = False
 
     def parts(self, learner: Learner) -> tuple[Learner, list[Augmenter]] | None:
         """For an augmenter that stands for a combination: the learner it makes of the one given, and its augmenters."""

@@ -40,7 +40,7 @@ class _WordNoise(Augmenter, ABC):
         rows = np.tile(np.flatnonzero(tail_documents(corpus, self.tau)), self.n_aug)
         rng = run.rng(type(self).__name__)
         made = [" ".join(self.noisy(corpus.texts[row].split(), rng)) for row in rows]
-        longer = replace(corpus, X=None).rows(np.concatenate([np.arange(len(corpus)), rows]))
+        longer = replace(corpus, X=None, origin=corpus.origins()).rows(np.concatenate([np.arange(len(corpus)), rows]))
         return replace(longer, texts=[*corpus.texts, *made])
 
 

@@ -1,0 +1,142 @@
+"""Gandalf (https://openreview.net/forum?id=05ff9BRSMzE): label texts as documents, annotated by the label graph.
+
+A label's text Z_j is a document of that label (self-annotation) and, less surely, of labels that are correlated with it
+(soft annotations). With G the label correlation graph of `longtail.graphs.walk`, the row of label j is
+
+    x = Z_j          y_j = 1          y_m = strength * min(1, G_jm / G_jj)   where G_jm / G_jj > 0.1, else 0
+
+The published rows are those of strength 1. There is a row for each label that a document has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from longtail.augment.base import Augmenter
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.graphs.walk import KINDS, label_graph, soft_annotations
+from longtail.labels import LabelIndex
+from longtail.part import option
+from longtail.registry import name_of
+from longtail.run import Run
+
+
+@dataclass(kw_only=True)
+class GraphAugmenter(Augmenter):
+    """Base of augmenters that annotate label texts by the label correlation graph."""
+
+    soft: bool = option(True, "annotate with correlated labels, too (false: the paper's ablation)")
+    strength: float = option(0.3, "factor on soft annotations (measured; paper: 1)", low=0, high=1)
+    threshold: float = option(0.1, "soft annotations must be above, before the factor (paper)", low=0, high=1)
+    graph: str = option("expected", "visits that make the graph: expected ones, or those of a drawn walk (ECLARE)",
+                        choices=KINDS)  # fmt: skip
+    hops: int = option(400, "hops of a label's walk (ECLARE)", low=1, high=1_000_000)
+    restart: float = option(0.8, "probability that a walk starts anew before a hop (ECLARE)", low=0.01, high=1)
+    neighbours: int = option(10, "labels kept of a walk, the most visited (ECLARE)", low=1, high=10_000)
+    head: int = option(500, "labels with more documents are not walked over (ECLARE)", low=1)
+
+    def annotations(self, Y: sp.csr_matrix, labels: LabelIndex, seed: int, run: Run) -> sp.csr_matrix:
+        """csr float32 (L, L): the soft annotations of each label's text, times `strength`.
+
+        Y  csr (n, L): only the documents that the labels were counted on have a say, not rows behind them
+        """
+        if not self.soft or self.strength == 0:
+            return sp.csr_matrix(sp.coo_array((Y.shape[1], Y.shape[1]), dtype=np.float32))
+        graph = label_graph(
+            Y[: originals(Y, labels)],
+            self.graph,
+            hops=self.hops,
+            restart=self.restart,
+            most=self.neighbours,
+            head=self.head,
+            seed=seed,
+            run=run,
+        )
+        found = soft_annotations(graph, self.threshold)
+        found.data *= np.float32(self.strength)
+        return found
+
+    def texts_of(self, corpus: Corpus) -> Sequence[str]:
+        if corpus.texts is None:
+            raise UsageError(f"'{name_of(self)}' puts label texts beside documents, and {corpus.name} has no texts")
+        return corpus.texts
+
+
+@dataclass(kw_only=True)
+class Gandalf(GraphAugmenter):
+    """Adds the labels' texts as documents."""
+
+    space: ClassVar[str] = "texts"
+
+    def apply(self, corpus: Corpus, run: Run) -> Corpus:
+        """The corpus with the labels' rows behind its documents; counts stay those of the original."""
+        self.texts_of(corpus)
+        Y, names = positives(corpus), corpus.labels.names
+        with run.stage("label graph"):
+            soft = self.annotations(Y, corpus.labels, run.seed_of("label graph"), run)
+        points = np.unique(Y.indices[: Y.indptr[originals(Y, corpus.labels)]])
+        own = sp.csr_matrix(
+            (np.ones(len(points), np.float32), points, np.arange(len(points) + 1)), (len(points), len(names))
+        )
+        return longer(
+            corpus,
+            texts=[corpus.labels.text(label) for label in points],
+            Y=own + soft[points],
+            ids=[f"gandalf/{names[label]}" for label in points],
+        )
+
+
+def originals(Y: sp.csr_matrix, labels: LabelIndex) -> int:
+    """Rows of documents; augmenters put theirs behind the documents that the labels were counted on."""
+    return min(Y.shape[0], labels.documents or Y.shape[0])
+
+
+def positives(corpus: Corpus) -> sp.csr_matrix:
+    """csr (n, L): target times weight of the pairs that are positive examples; those of weight 0 are none."""
+    Y: sp.csr_matrix = sp.csr_matrix((corpus.weighted_targets(), corpus.Y.indices, corpus.Y.indptr), corpus.Y.shape)
+    if corpus.pair_weight is not None:
+        Y = Y.copy()
+        Y.eliminate_zeros()
+    return Y
+
+
+def longer(
+    corpus: Corpus,
+    *,
+    texts: Sequence[str],
+    Y: sp.csr_matrix,
+    ids: Sequence[str],
+    pair_weight: NDArray[np.float32] | None = None,
+    reciprocal: sp.csr_matrix | None = None,
+    origin: NDArray[np.int32] | None = None,
+) -> Corpus:
+    """The corpus with rows behind its own: their texts, targets and, if the corpus has such, ids, weights (1 unless
+    given) and reciprocal pairs (none unless given); `origin` are the documents they were made from, if any. Features
+    are made anew.
+    """
+    Y = sp.csr_matrix(Y)
+    Y.sort_indices()
+    if corpus.pair_weight is not None:
+        added = np.ones(Y.nnz, dtype=np.float32) if pair_weight is None else pair_weight
+        pair_weight = np.concatenate([corpus.pair_weight, added])
+    if corpus.reciprocal is not None:
+        none = sp.csr_matrix(sp.coo_array(Y.shape, dtype=corpus.reciprocal.dtype))
+        reciprocal = sp.vstack([corpus.reciprocal, none if reciprocal is None else reciprocal], format="csr")
+    return replace(
+        corpus,
+        Y=sp.vstack([corpus.Y, Y], format="csr"),
+        texts=[*(corpus.texts or []), *texts],
+        X=None,
+        ids=None if corpus.ids is None else [*corpus.ids, *ids],
+        pair_weight=pair_weight if corpus.pair_weight is not None else None,
+        reciprocal=reciprocal if corpus.reciprocal is not None else None,
+        noise=None,
+        origin=np.concatenate([corpus.origins(), np.full(Y.shape[0], -1, np.int32) if origin is None else origin]),
+    )

@@ -57,6 +57,8 @@ _LINEAR = "longtail.learners.linear"
 _NEURAL = "longtail.learners.neural"
 _TAUG = "Taug, ICLR 2021 submission"
 _RANKNET = "RankNet, ICLR 2021 submission"
+_GANDALF = "Gandalf, Kharbanda et al. 2023"
+_INCEPTION = "InceptionXML, Kharbanda et al. 2021"
 # fmt: off
 register("tfidf", "features", "longtail.features.tfidf:Tfidf", "texts", "Salton & Buckley 1988",
          "Weighted word counts, word n-grams, unit length")
@@ -74,16 +76,32 @@ register("attentionxml", "learner", f"{_NEURAL}.attentionxml:AttentionXML", "tex
          "BiLSTM and label-wise attention, with a label tree for many labels", "neural")
 register("laroberta", "learner", f"{_NEURAL}.laroberta:LaRoBERTa", "texts", "LaRoBERTa, Zhang et al. 2020",
          "Transformer and label-wise attention", "neural")
+register("astec", "learner", f"{_NEURAL}.astec:Astec", "texts", "Astec, Dahiya et al. 2021",
+         "Short texts as weighted bags of words", "neural")
+register("inceptionxml", "learner", f"{_NEURAL}.inceptionxml:InceptionXML", "texts", _INCEPTION,
+         "Short texts through convolutions along their word embeddings", "neural")
+register("decaf", "learner", f"{_NEURAL}.decaf:Decaf", "texts", "DECAF, Mittal et al. 2021",
+         "Short texts against the texts of the labels", "neural")
+register("eclare", "learner", f"{_NEURAL}.eclare:Eclare", "texts", "ECLARE, Mittal et al. 2021",
+         "DECAF with the texts of a label's neighbours", "neural")
+register("inceptionxml-lf", "learner", f"{_NEURAL}.inceptionxml_lf:InceptionXMLLF", "texts", _GANDALF,
+         "InceptionXML that reads the labels' texts and their neighbours'", "neural")
 register("bilstm", "encoder", f"{_NEURAL}.encoders:BiLSTM", "tokens", "AttentionXML, You et al. 2019",
          "Words through a bidirectional LSTM", "neural")
 register("bag", "encoder", f"{_NEURAL}.encoders:Bag", "tokens", "-",
          "Word embeddings as they are", "neural")
 register("transformer", "encoder", f"{_NEURAL}.transformer:Transformer", "tokens", "BERT, Devlin et al. 2019",
          "Any Hugging Face encoder, lower layers frozen if so asked", "neural")
+register("weighted-bag", "encoder", f"{_NEURAL}.titles:WeightedBag", "tokens", "Astec, Dahiya et al. 2021",
+         "Short texts: TF-IDF weighted sum of word embeddings", "neural")
+register("inception", "encoder", f"{_NEURAL}.inception:Inception", "tokens", _INCEPTION,
+         "Short texts: convolutions along the embeddings, words as channels", "neural")
 register("label-attention", "head", f"{_NEURAL}.heads:LabelAttention", "hidden", "AttentionXML, You et al. 2019",
          "One context vector a label", "neural")
 register("pooled", "head", f"{_NEURAL}.heads:Pooled", "hidden", "-",
          "One vector a document, a separator a label", "neural")
+register("label-text", "head", f"{_NEURAL}.label_text:LabelText", "hidden", "DECAF, ECLARE, Mittal et al. 2021",
+         "Label vectors made of the labels' texts, their neighbours' and free ones", "neural")
 register("decoupled", "wrapper", "longtail.learners.decoupled:Decoupled", "as its members", _TAUG,
          "One learner for head labels, one for tail labels")
 register("ensemble", "wrapper", "longtail.learners.ensemble:Ensemble", "as its members", "-",
@@ -100,6 +118,12 @@ register("word-swap", "augmenter", "longtail.augment.word_noise:WordSwap", "text
          "Noisy copies of tail documents: words change places")
 register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
          "Decoupled head and tail, input dropout and swap on the tail")
+register("gandalf", "augmenter", "longtail.augment.gandalf:Gandalf", "texts", _GANDALF,
+         "Label texts as documents, with correlated labels as soft targets")
+register("labelmix", "augmenter", "longtail.augment.labelmix:LabelMix", "texts", _GANDALF,
+         "Documents joined with the text of one of their labels")
+register("labelmix-tokens", "augmenter", "longtail.augment.labelmix:LabelMixTokens", "tokens", _GANDALF,
+         "The same on the fly: what labelmix is inside networks", "neural")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
          "Context vectors of rare labels mixed with a neighbour's; no gain measured", "neural")
 register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",

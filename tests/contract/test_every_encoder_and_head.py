@@ -1,4 +1,4 @@
-"""What holds for every encoder and every head of a neural learner, and for any two of them together."""
+"""What holds for every encoder and every head of a neural learner, and for any two that go together."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ pytest.importorskip("torch")
 pytest.importorskip("lightning")
 pytest.importorskip("transformers")
 
+import scipy.sparse as sp
 import torch
-from contract_cases import ATTENTION, BILSTM, laroberta
+from contract_cases import ATTENDED, ATTENTION, BILSTM, INCEPTION, LABEL_TEXT, TITLES, WEIGHTED, laroberta
 from test_every_learner import check_scores, same_arrays
 
 from longtail.corpus import Corpus
+from longtail.errors import UsageError
 from longtail.learners.base import SPACES
 from longtail.learners.neural.batches import Batch, token_tensors
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
 from longtail.learners.neural.heads import Head, HeadNetwork
+from longtail.learners.neural.label_text import AboutLabels, LabelText
 from longtail.registry import build, config_of, entries
 from longtail.run import Run
 
@@ -30,10 +33,18 @@ HEADS = {
     "label-attention": {"part": "label-attention"},
     "label-attention, shared": {"part": "label-attention", "classifier": "shared", "hidden": 16},
     "pooled": {"part": "pooled"},
+    "label-text": LABEL_TEXT,
+    "label-text, graph and attention": {**ATTENDED, "gelu": True, "start": "graph"},
+    "label-text, no free vectors": {**LABEL_TEXT, "free": False, "residual": True},
 }
 ENCODERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "bilstm": lambda folder: BILSTM,
     "bag": lambda folder: {"part": "bag", "size": 16},
+    "weighted-bag": lambda folder: WEIGHTED,
+    "weighted-bag, as published": lambda folder: {**WEIGHTED, "rectified": True, "residual": True},
+    "inception": lambda folder: INCEPTION,
+    "inception, as published": lambda folder: {**INCEPTION, "skip": False, "enhance": True},
+    "inception, routed": lambda folder: {**INCEPTION, "routed": True},
     "transformer": lambda folder: laroberta(folder)["encoder"],
     "transformer, frozen": lambda folder: {**laroberta(folder)["encoder"], "frozen": 1},
 }
@@ -71,17 +82,20 @@ def batch_of(part: Encoder, texts: list[str]) -> Batch:
 
 
 # encoders
-def test_encoders_give_a_vector_a_token(encoder: Encoder) -> None:
+def test_encoders_give_a_vector_a_token_or_a_document(encoder: Encoder) -> None:
     assert set(encoder.spaces) <= set(SPACES)
     network, batch = drawn(encoder), batch_of(encoder, TEXTS)
     with torch.inference_mode():
         hidden = network(batch)
         alone = [network(batch_of(encoder, [text])) for text in TEXTS]
-    assert hidden.shape == (*batch.tokens.shape, network.width) and torch.isfinite(hidden[batch.mask]).all()
+    vectors = len(TEXTS) if encoder.whole else batch.tokens.shape
+    assert hidden.shape == (*np.atleast_1d(vectors), network.width)
+    assert torch.isfinite(hidden if encoder.whole else hidden[batch.mask]).all()
     assert 0 < network.plain <= network.width and 0 <= network.frozen <= network.layers
     assert batch.mask.any(dim=1).all(), "a document without words has a token, too"
     for number, one in enumerate(alone):
-        torch.testing.assert_close(hidden[number, : one.shape[1]], one[0], rtol=0, atol=1e-5)  # padding has no say
+        among = hidden[number] if encoder.whole else hidden[number, : one.shape[1]]
+        torch.testing.assert_close(among, one[0], rtol=0, atol=1e-5)  # padding has no say
 
 
 def test_encoders_start_from_torchs_seed_and_train_what_is_not_frozen(encoder: Encoder) -> None:
@@ -91,7 +105,8 @@ def test_encoders_start_from_torchs_seed_and_train_what_is_not_frozen(encoder: E
     first.train()
     trained = [parameter for parameter in first.parameters() if parameter.requires_grad]
     if trained:
-        first(batch)[batch.mask].square().sum().backward()
+        hidden = first(batch)
+        (hidden if encoder.whole else hidden[batch.mask]).square().sum().backward()
         assert all(parameter.grad is not None for parameter in trained)
 
 
@@ -124,32 +139,57 @@ def test_long_texts_are_cut(encoder: Encoder) -> None:
 B, T, WIDTH, PLAIN, L = 3, 4, 6, 4, 30
 
 
+class Words(torch.nn.Module):
+    """What a head reads the labels' texts with: the word vectors of an encoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(12, WIDTH, sparse=True)
+
+
 def drawn_head(head: Head) -> HeadNetwork:
     torch.manual_seed(2)
-    return head.network(WIDTH, PLAIN, L).eval()
+    network = head.network(WIDTH, PLAIN, L).eval()
+    draw = np.random.default_rng(2)
+    texts = sp.random(L, 12, density=0.3, format="csr", dtype=np.float32, random_state=draw)
+    graph = sp.random(L, L, density=0.2, format="csr", dtype=np.float32, random_state=draw)
+    network.bind(Words(), AboutLabels(sp.csr_matrix(texts), sp.csr_matrix(graph)))  # type: ignore[arg-type]
+    return network
 
 
-def vectors() -> tuple[Any, Any]:
+def vectors(head: Head) -> tuple[Any, Any]:
+    """One vector a token with its mask; one a document for heads that take no others."""
     hidden = torch.randn(B, T, WIDTH, generator=torch.Generator().manual_seed(3))
-    return hidden, torch.arange(T)[None, :] < torch.tensor([4, 1, 2])[:, None]
+    mask = torch.arange(T)[None, :] < torch.tensor([4, 1, 2])[:, None]
+    return (hidden[:, 0] if head.reads_texts else hidden), mask
 
 
 def test_heads_give_a_logit_a_label(head: Head) -> None:
     assert set(head.spaces) <= set(SPACES)
-    network, (hidden, mask) = drawn_head(head), vectors()
+    network, (hidden, mask) = drawn_head(head), vectors(head)
     everything = network(hidden, mask, torch.arange(L))
     assert everything.shape == (B, L)
     some = torch.tensor([29, 0, 7])
     torch.testing.assert_close(network(hidden, mask, some), everything[:, some])
     own = torch.tensor([[1, 2], [2, 29], [0, 2]])
     torch.testing.assert_close(network(hidden, mask, own), everything.gather(1, own))
-    longer = torch.nn.functional.pad(hidden, (0, 0, 0, 2), value=7.0)
-    padded = torch.nn.functional.pad(mask, (0, 2))
-    torch.testing.assert_close(network(longer, padded, torch.arange(L)), everything)
+    if hidden.ndim == 3:
+        longer = torch.nn.functional.pad(hidden, (0, 0, 0, 2), value=7.0)
+        padded = torch.nn.functional.pad(mask, (0, 2))
+        torch.testing.assert_close(network(longer, padded, torch.arange(L)), everything)
+
+
+def test_heads_are_kept_as_what_gives_the_same_logits(head: Head) -> None:
+    network, (hidden, mask) = drawn_head(head), vectors(head)
+    before = network(hidden, mask, torch.arange(L))
+    kept = network.folded().eval()
+    torch.testing.assert_close(kept(hidden, mask, torch.arange(L)), before)
+    empty = head.folded_network(WIDTH, PLAIN, L)
+    assert {n: w.shape for n, w in empty.state_dict().items()} == {n: w.shape for n, w in kept.state_dict().items()}
 
 
 def test_heads_touch_only_the_labels_of_the_batch(head: Head) -> None:
-    network, (hidden, mask) = drawn_head(head), vectors()
+    network, (hidden, mask) = drawn_head(head), vectors(head)
     assert all(rows.shape[0] == L for rows in network.rows()) and network.rows()
     network(hidden, mask, torch.tensor([3, 5])).sum().backward()
     for rows in network.rows():
@@ -160,12 +200,32 @@ def test_heads_touch_only_the_labels_of_the_batch(head: Head) -> None:
 # together
 @pytest.mark.parametrize("encoder_name", list(ENCODERS))
 @pytest.mark.parametrize("head_name", list(HEADS))
-def test_any_encoder_with_any_head(encoder_name: str, head_name: str, tiny_transformer: str, corpus: Corpus) -> None:
+def test_encoders_with_heads(encoder_name: str, head_name: str, tiny_transformer: str, corpus: Corpus) -> None:
+    """Those that go together learn and are kept; the others are refused in one sentence, before any work."""
     options = {"encoder": ENCODERS[encoder_name](tiny_transformer), "head": HEADS[head_name]}
-    learner = build({**ATTENTION, **options, "least_steps": 6}).fit(corpus, run=RUN)
+    encoder, head = (build(part) for part in options.values())
+    assert isinstance(encoder, Encoder) and isinstance(head, Head)
+    config = {**TITLES, "part": "inceptionxml"} if encoder.whole else ATTENTION
+    if (head.reads_tokens and encoder.whole) or (head.reads_texts and not encoder.whole):
+        with pytest.raises(UsageError, match=f"'{head_name.partition(',')[0]}'"):
+            build({**config, **options})
+        return
+    learner = build({**config, **options, "least_steps": 6}).fit(corpus, run=RUN)
     assert set(learner.spaces) == {"texts", *learner.encoder.spaces, *learner.head.spaces}
     scores = learner.score(corpus, 4, run=RUN)
     check_scores(scores, len(corpus), 4, corpus.n_labels)
     again = build(config_of(learner))
     again.restore(learner.state())
     assert again.score(corpus, 4, run=RUN).values.tobytes() == scores.values.tobytes()
+
+
+def test_learners_of_short_texts_take_encoders_of_short_texts() -> None:
+    for name in ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf"):
+        with pytest.raises(UsageError, match=f"'{name}' needs an encoder of short texts, .* not 'bilstm'"):
+            build({"part": name, "encoder": "bilstm"})
+    with pytest.raises(UsageError, match=r"astec\.modules needs the encoder 'weighted-bag' and the head 'pooled'"):
+        build({"part": "astec", "modules": True, "head": "label-text"})
+    with pytest.raises(UsageError, match=r"first_phase needs the head 'label-text'"):
+        build({"part": "inceptionxml-lf", "first_phase": 0.5, "head": "pooled"})
+    with pytest.raises(UsageError, match=r'start = "graph" needs label-text.graph = true'):
+        LabelText(start="graph")

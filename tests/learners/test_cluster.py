@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.graphs.cluster import compact, halve, k_means, label_vectors
+from longtail.graphs.cluster import balanced, compact, halve, k_means, label_vectors
 from longtail.run import Run
 
 
@@ -69,3 +69,42 @@ def test_k_means_does_not_depend_on_threads():
     matrix = sp.random(3000, 500, density=0.2, random_state=7, dtype=np.float32)
     one, two, five = (k_means(rows_of(matrix), 500, 20, np.random.default_rng(0), Run(0, t)) for t in (1, 2, 5))
     assert one.tobytes() == two.tobytes() == five.tobytes()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 70), st.integers(1, 12), st.integers(0, 1000))
+def test_balanced_clusters_are_small_and_of_like_size(n, size, seed):
+    matrix = sp.random(n, 15, density=0.3, random_state=np.random.default_rng(seed), dtype=np.float32)
+    found = balanced(rows_of(matrix), 15, size, Run(seed))
+    sizes = np.bincount(found)
+    assert found.dtype == np.int32 and found.shape == (n,)
+    assert sizes.max() <= size and sizes.min() >= 1  # numbers are consecutive
+    # halves of halves: no cluster is halved that is small enough, so none is less than half of the limit
+    assert n <= size or sizes.min() >= (size + 1) // 2
+    assert n > size or len(sizes) == 1
+
+
+def test_balanced_clusters_hold_what_is_alike_and_neighbours_by_number_are():
+    """Four groups in two directions: clusters of a direction stand side by side."""
+    rng = np.random.default_rng(1)
+    group = rng.permutation(np.repeat(np.arange(4), 8))
+    matrix = np.zeros((32, 10), dtype=np.float32)
+    for i, g in enumerate(group):
+        matrix[i, [g, 4 + g // 2]] = 0.5, 2
+        matrix[i, 6 + rng.integers(4)] = 0.1
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    found = balanced(rows_of(matrix), 10, 8, Run(2))  # another seed may end in a worse optimum
+    assert [len(set(group[found == cluster])) for cluster in range(4)] == [1, 1, 1, 1]
+    side = [group[found == cluster][0] // 2 for cluster in range(4)]
+    assert side in ([0, 0, 1, 1], [1, 1, 0, 0])
+
+
+def test_balanced_clusters_do_not_depend_on_threads_but_on_the_seed():
+    matrix = sp.random(400, 60, density=0.2, random_state=7, dtype=np.float32)
+    one, two, five = (balanced(rows_of(matrix), 60, 9, Run(0, t)) for t in (1, 2, 5))
+    assert one.tobytes() == two.tobytes() == five.tobytes()
+    assert one.tobytes() != balanced(rows_of(matrix), 60, 9, Run(1, 1)).tobytes()
+
+
+def test_no_rows_no_clusters():
+    assert balanced(rows_of(sp.csr_matrix((0, 3), dtype=np.float32)), 3, 4, Run()).shape == (0,)

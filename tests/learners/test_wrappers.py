@@ -1,11 +1,18 @@
-"""Decoupled and Ensemble."""
+"""Decoupled, Ensemble and Augmented."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from longtail import Tagger
+from longtail.corpus import Corpus
 from longtail.errors import UsageError
+from longtail.labels import LabelIndex
+from longtail.learners.augmented import Augmented
 from longtail.learners.decoupled import Decoupled
 from longtail.learners.ensemble import Ensemble
 from longtail.learners.linear.label_tree import Parabel
@@ -117,3 +124,77 @@ def test_nested_wrappers_survive_their_own_config():
     part = build(config)
     assert config_of(build(config_of(part))) == config_of(part)
     assert part.members[0].learner.trees == 1
+
+
+GANDALF = {"part": "augmented", "learner": ONE, "augment": ["gandalf"], "features": "tfidf"}
+
+
+@pytest.fixture
+def titles():
+    """One document a label, with one word of its text; the other word is in the label's text only."""
+    labels = 30
+    index = LabelIndex([f"label {n}" for n in range(labels)], [f"first{n} second{n}" for n in range(labels)])
+    Y = sp.csr_matrix(np.eye(labels, dtype=np.float32))
+    return Corpus(labels=index, Y=Y, texts=[f"first{n} noise{n % 4}" for n in range(labels)]).counted()
+
+
+def first_labels(scores):
+    return scores.ids[:, 0].tolist()
+
+
+def test_augmented_makes_features_after_texts_are_rewritten(titles):
+    """As a tagger does it: words of label texts are in the vocabulary, and their rows are learnt from."""
+    learner = build(GANDALF).fit(titles, run=Run(3))
+    other = replace(titles, texts=[f"second{n}" for n in range(30)])
+    assert first_labels(learner.score(other, 3)) == list(range(30))
+    whole = Tagger(ONE, augment=["gandalf"], seed=3).fit(titles)
+    mine, theirs = learner.score(other, 5), whole.score(other, 5)
+    assert mine.ids.tobytes() == theirs.ids.tobytes() and mine.values.tobytes() == theirs.values.tobytes()
+    plain = build({**GANDALF, "augment": []}).fit(titles, run=Run(3))
+    assert first_labels(plain.score(other, 3)) != list(range(30))
+
+
+def test_augmented_with_features_needs_texts_and_heeds_no_others(titles):
+    learner = build(GANDALF)
+    assert learner.needs == ("texts",)
+    given = replace(titles, X=sp.csr_matrix(np.ones((30, 7), dtype=np.float32)))
+    learner.fit(given, run=Run())
+    assert learner.n_features_ is None and learner.n_labels_ == 30
+    assert first_labels(learner.score(given, 1)) == first_labels(learner.score(titles, 1)) == list(range(30))
+    without = Corpus(labels=titles.labels, Y=titles.Y, X=given.X, name="rows")
+    with pytest.raises(UsageError, match="rows has no texts"):
+        build({**GANDALF, "augment": []}).fit(without)
+    with pytest.raises(UsageError, match="rows has no texts"):
+        learner.score(without, 1)
+
+
+def test_augmented_keeps_its_features(titles):
+    learner = build(GANDALF).fit(titles, run=Run())
+    state = learner.state()
+    assert {name.partition(".")[0] for name in state} == {"learner", "features"}
+    again = build(config_of(learner))
+    again.restore(state)
+    assert again.score(titles, 4).values.tobytes() == learner.score(titles, 4).values.tobytes()
+    assert again.n_features_ is None and again.n_labels_ == 30
+    for part in ("learner", "features"):
+        with pytest.raises(ValueError, match="a learner and its features"):
+            build(config_of(learner)).restore({n: a for n, a in state.items() if not n.startswith(part)})
+    with pytest.raises(ValueError, match="a learner and its features"):
+        build(config_of(learner)).restore({**state, "other": np.zeros(1)})
+
+
+def test_a_label_tree_and_an_augmented_one_side_by_side(titles):
+    """What features are for: members of an ensemble that need not see the same rows."""
+    config = {"part": "ensemble", "members": [ONE, GANDALF]}
+    tagger = Tagger(config).fit(titles)
+    plain, augmented = tagger.learner.members
+    assert augmented.features.n_features_ > tagger.n_features_
+    assert config_of(build(config_of(tagger.learner))) == config_of(tagger.learner)
+    assert plain.n_features_ == tagger.n_features_
+
+
+def test_augmenters_of_texts_need_features_made_after_them():
+    with pytest.raises(UsageError, match="'gandalf' does not fit 'parabel' inside 'augmented'"):
+        Augmented(learner=ONE, augment=["gandalf"])
+    with pytest.raises(UsageError, match="unknown features"):
+        Augmented(learner=ONE, augment=[], features="tfidff")

@@ -293,3 +293,30 @@ def _closed_up(rows: Rows, assignment: NDArray[np.int32], k: int, n_features: in
         assignment = assignment.copy()
         assignment[alone] = larger[closeness.argmax(axis=1)]
     return np.unique(assignment, return_inverse=True)[1].astype(np.int32)
+
+
+def balanced(rows: Rows, n_features: int, size: int, run: Run, *, name: str = "balanced") -> NDArray[np.int32]:
+    """int32 (L,): clusters of at most `size` rows by balanced spherical 2-means, neighbours by number being similar.
+
+    Rows are unit vectors. The same for any number of threads.
+    """
+    cluster = np.zeros(len(rows[0]) - 1, dtype=np.int32)
+    level = [np.arange(len(cluster), dtype=np.int32)]
+    depth = 0
+    while any(len(members) > size for members in level):
+
+        def divide(task: tuple[int, NDArray[np.int32]]) -> list[NDArray[np.int32]]:
+            number, members = task
+            if len(members) <= size:
+                return [members]
+            indptr, indices, values, used = compact(*rows, members, np.full(n_features, -1, dtype=np.int32))
+            first, second = run.rng(f"{name}/{depth}/{number}").choice(len(members), size=2, replace=False)  # noqa: B023
+            in_first = halve(indptr, indices, values, first, second, 1e-4, 50, len(used))
+            return [members[in_first], members[~in_first]]
+
+        found = run.map(divide, list(enumerate(level)), cost=lambda task: len(task[1]))
+        level = [members for children in found for members in children]
+        depth += 1
+    for number, members in enumerate(level):
+        cluster[members] = number
+    return cluster

@@ -104,11 +104,11 @@ class AttentionXML(NeuralLearner):
     def _on_level(self, corpus: Corpus, level: int) -> Corpus:
         """The documents with the nodes of a level as their labels: a node holds where one of its labels does."""
         for parent in reversed(self.parents_[level:]):
-            corpus = _lifted(corpus, parent)
+            corpus = lifted(corpus, parent)
         return corpus
 
     def _on_level_above(self, corpus: Corpus, level: int) -> sp.csr_matrix:
-        return _lifted(corpus, self.parents_[level - 1]).Y
+        return lifted(corpus, self.parents_[level - 1]).Y
 
     def _descend(self, tokens: Tokens, level: int, k: int) -> Scores:
         """The k best nodes of a level: probabilities are products along the way."""
@@ -195,9 +195,9 @@ def _leaves(shape: Shape, n_labels: int) -> NDArray[np.int32]:
             target = shape.slot_target[shape.slot_start[having] + child]
             left[target] = left[having] + size[having] * child / slots[having]
             size[target] = size[having] / slots[having]
-    leaves = np.flatnonzero(shape.leaf)
+    ends = np.flatnonzero(shape.leaf)
     number = np.empty(shape.nodes, dtype=np.int32)
-    number[leaves[np.argsort(left[leaves], kind="stable")]] = np.arange(len(leaves))
+    number[ends[np.argsort(left[ends], kind="stable")]] = np.arange(len(ends))
     found = np.full(n_labels, -1, dtype=np.int32)
     node = np.repeat(np.arange(shape.nodes), slots)
     in_leaf = shape.leaf[node]
@@ -205,7 +205,7 @@ def _leaves(shape: Shape, n_labels: int) -> NDArray[np.int32]:
     return found
 
 
-def _lifted(corpus: Corpus, parent: NDArray[np.int32]) -> Corpus:
+def lifted(corpus: Corpus, parent: NDArray[np.int32]) -> Corpus:
     """The documents with parents for labels; the strongest of a parent's children counts."""
     row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
     column = parent[corpus.Y.indices]

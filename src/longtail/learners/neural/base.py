@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import orjson
@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
+from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.neural.batches import LabelChoice, SharedLabels
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
-from longtail.learners.neural.heads import Head
+from longtail.learners.neural.heads import Head, HeadNetwork
 from longtail.learners.neural.hooks import Hook, Setting
 from longtail.learners.neural.module import Schedule, TrainingData, best_labels
 from longtail.learners.neural.network import Network
 from longtail.learners.neural.training import torch_threads, train
 from longtail.part import Arrays, option, prefixed, under
-from longtail.registry import build, config_of
+from longtail.registry import build, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -44,6 +45,7 @@ class NeuralLearner(Learner):
     head: Any = option("label-attention", "what turns those into one score a label")
     epochs: int = option(6, "passes over the documents (measured; AttentionXML: 30)", low=1, high=100_000)
     least_steps: int = option(300, "optimiser steps at the least: small corpora are passed over more often", low=1)
+    steps: int | None = option(None, "optimiser steps in place of epochs, to compare what sees more documents", low=1)
     batch: int = option(32, "documents a step (AttentionXML: 40)", low=1, high=65_536)
     rate: float = option(0.002, "learning rate of layers (measured; AttentionXML: 0.001 for all)", low=0, high=10)
     word_rate: float = option(0.002, "learning rate of word vectors (measured)", low=0, high=10)
@@ -78,11 +80,24 @@ class NeuralLearner(Learner):
 
     needs = ("texts",)
     threads_apart = False
+    #: Whether heads are bound to the labels' texts.
+    tells_texts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.encoder = build(self.encoder, "encoder")
         self.head = build(self.head, "head")
+        self._check_parts(self.encoder, self.head)
+
+    def _check_parts(self, encoder: Encoder, head: Head) -> None:
+        """Refuses an encoder and a head that do not go together."""
+        if encoder.whole and head.reads_tokens:
+            raise UsageError(
+                f"the head '{name_of(head)}' looks at single words, and the encoder '{name_of(encoder)}' gives one "
+                "vector a document: take the head 'pooled'"
+            )
+        if head.reads_texts and not self.tells_texts:
+            raise UsageError(f"'{name_of(self)}' tells no head of the labels' texts, which '{name_of(head)}' reads")
 
     def set_params(self, **params: Any) -> Self:
         super().set_params(**params)
@@ -107,7 +122,7 @@ class NeuralLearner(Learner):
         run = run or Run()
         texts = texts_of(corpus)
         with run.stage("features"), torch_threads(run.workers):
-            self.encoder.fit_tokeniser(texts, run)
+            self.encoder.fit_tokeniser(self._read_words(corpus, texts), run)
         train_on, valid = self._held_out(corpus, valid, run)
         if self.patience and valid is None:
             raise UsageError("patience needs documents to check on: give validation data or set valid_share, as 0.05")
@@ -115,6 +130,10 @@ class NeuralLearner(Learner):
             self._fit_networks(train_on, valid, list(hooks), run)
         self.n_labels_, self.n_features_ = corpus.n_labels, None
         return self
+
+    def _read_words(self, corpus: Corpus, texts: Sequence[str]) -> Sequence[str]:
+        """Texts whose words the encoder is to know."""
+        return texts
 
     def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
         """Trains one network over all labels."""
@@ -137,6 +156,7 @@ class NeuralLearner(Learner):
         run: Run,
         title: str,
         valid_candidates: NDArray[np.int32] | None = None,
+        epochs: int | None = None,
     ) -> None:
         tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
         data = TrainingData(tokens, choice, self._states(network, tokens, run))
@@ -147,14 +167,22 @@ class NeuralLearner(Learner):
             data.valid, data.valid_tokens = valid, self.encoder.tokens(texts_of(valid), run, keep=True)
             data.valid_states = self._states(network, data.valid_tokens, run)
             data.valid_candidates = valid_candidates
-        schedule = self._schedule(len(corpus), run)
+        schedule = self._schedule(len(corpus), run, epochs)
         frozen, layers = network.encoder.frozen, network.encoder.layers
         train(
             network,
             data,
             schedule,
             hooks,
-            Setting(corpus.labels, positives, layers, frozen + 1, schedule.steps),
+            Setting(
+                corpus.labels,
+                positives,
+                layers,
+                frozen + 1,
+                schedule.steps,
+                self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
+                self.encoder.max_length,
+            ),
             epochs=-(-schedule.steps // self._steps_an_epoch(len(corpus))),
             metric=self.metric,
             patience=self.patience,
@@ -172,15 +200,16 @@ class NeuralLearner(Learner):
         batches = -(-documents // self.batch)
         return -(-batches // (self.devices * self.nodes))
 
-    def _schedule(self, documents: int, run: Run) -> Schedule:
+    def _schedule(self, documents: int, run: Run, epochs: int | None = None) -> Schedule:
         an_epoch = self._steps_an_epoch(documents)
-        epochs = max(self.epochs, -(-self.least_steps // an_epoch))
+        epochs = max(epochs or self.epochs, -(-self.least_steps // an_epoch))
+        steps = epochs * an_epoch if self.steps is None else self.steps
         return Schedule(
             rate=self.rate,
             word_rate=self.word_rate,
             label_rate=self.label_rate,
             decay=self.decay,
-            steps=epochs * an_epoch,
+            steps=steps,
             warm_up=self.warm_up,
             falling=self.falling,
             clip=self.clip,
@@ -255,20 +284,34 @@ class NeuralLearner(Learner):
         self.encoder.restore(under("encoder", arrays))
 
     def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
-        if n_labels > max((len(array) for array in arrays.values() if array.ndim), default=0):
-            raise ValueError(f"no weights have a row for each of {n_labels} labels")  # before room is made for them
-        # shapes follow from the options, and what the file holds must fit them
-        with _own_randomness():
-            network = self._new_network(n_labels, Run())
-        own = network.state_dict()
-        if set(own) != set(arrays):
-            raise ValueError(f"weights {sorted(set(own) ^ set(arrays))[:3]} are missing or too many")
-        for name, weight in own.items():
-            given = arrays[name]
-            if tuple(weight.shape) != given.shape or given.dtype != np.float32:
-                raise ValueError(f"'{name}' is {given.dtype} {given.shape}, not float32 {tuple(weight.shape)}")
-        network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
-        return network.eval()
+        def empty() -> Network:
+            encoder: EncoderNetwork = self.encoder.network()
+            return Network(encoder, self._kept_head(encoder, n_labels))
+
+        return filled(empty, n_labels, arrays)
+
+    def _kept_head(self, encoder: EncoderNetwork, n_labels: int) -> HeadNetwork:
+        """The head of a network as it is kept, its weights still to come."""
+        head: Head = self.head
+        return head.folded_network(encoder.width, encoder.plain, n_labels)
+
+
+def filled(empty: Callable[[], Network], n_labels: int, arrays: Arrays) -> Network:
+    """A network with the weights of a file, which must fit it."""
+    if n_labels > max((len(array) for array in arrays.values() if array.ndim), default=0):
+        raise ValueError(f"no weights have a row for each of {n_labels} labels")  # before room is made for them
+    # shapes follow from the options, and what the file holds must fit them
+    with _own_randomness():
+        network = empty()
+    own = network.state_dict()
+    if set(own) != set(arrays):
+        raise ValueError(f"weights {sorted(set(own) ^ set(arrays))[:3]} are missing or too many")
+    for name, weight in own.items():
+        given = arrays[name]
+        if tuple(weight.shape) != given.shape or given.dtype != weight.numpy().dtype:
+            raise ValueError(f"'{name}' is {given.dtype} {given.shape}, not {weight.dtype} {tuple(weight.shape)}")
+    network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+    return network.eval()
 
 
 def weights_of(network: Network) -> dict[str, NDArray[Any]]:
@@ -291,6 +334,11 @@ def _positives(corpus: Corpus) -> sp.csr_matrix:
     )
     Y.eliminate_zeros()
     return Y
+
+
+def label_texts(labels: LabelIndex) -> list[str]:
+    """Each label's text, or its name where it has none."""
+    return [labels.text(column) for column in range(len(labels))]
 
 
 def texts_of(corpus: Corpus) -> Sequence[str]:

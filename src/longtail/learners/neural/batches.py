@@ -141,20 +141,57 @@ class OwnLabels:
         self, rows: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
         lists, _ = self.children.expanded(self.parents[rows])
+        document, entries = _stored(self.Y, rows)
+        return _targets(lists, self.Y, self.pair_weight, document, entries)
+
+
+@dataclass(eq=False)
+class ListedLabels:
+    """A list for each document (n, C), -1 for none, its own labels and some random ones beside."""
+
+    Y: sp.csr_matrix
+    pair_weight: NDArray[np.float32] | None
+    lists: NDArray[np.int32]
+    random: int
+
+    def choose(
+        self, rows: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
         n_labels = self.Y.shape[1]
         document, entries = _stored(self.Y, rows)
-        # sorted rows laid end to end rise, so one search finds every pair
-        flat = (lists + np.arange(len(rows))[:, None] * (n_labels + 1)).ravel()
-        wanted = self.Y.indices[entries] + document * (n_labels + 1)
-        at = np.minimum(np.searchsorted(flat, wanted), len(flat) - 1)
-        there = flat[at] == wanted
-        targets = np.zeros(lists.size, dtype=np.float32)
-        targets[at[there]] = self.Y.data[entries[there]]
-        weights = (lists < n_labels).astype(np.float32).ravel()
-        if self.pair_weight is not None:
-            weights[at[there]] = self.pair_weight[entries[there]]
-        shape = lists.shape
-        return np.minimum(lists, n_labels - 1), targets.reshape(shape), weights.reshape(shape)
+        counts = np.diff(self.Y.indptr)[rows]
+        own = np.full((len(rows), int(counts.max(initial=0))), n_labels, dtype=np.int64)
+        own[document, np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)] = self.Y.indices[
+            entries
+        ]
+        drawn = rng.integers(0, n_labels, (len(rows), self.random))
+        listed = self.lists[rows]
+        lists = np.sort(np.concatenate([own, drawn, np.where(listed < 0, n_labels, listed)], axis=1), axis=1)
+        lists[:, 1:][lists[:, 1:] == lists[:, :-1]] = n_labels  # a label that stands twice counts once
+        return _targets(np.sort(lists, axis=1), self.Y, self.pair_weight, document, entries)
+
+
+def _targets(
+    lists: NDArray[np.int64],
+    Y: sp.csr_matrix,
+    pair_weight: NDArray[np.float32] | None,
+    document: NDArray[np.int64],
+    entries: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+    """Sorted lists (B, S) filled up with n_labels, and their targets and weights, from the stored pairs."""
+    n_labels = Y.shape[1]
+    # sorted rows laid end to end rise, so one search finds every pair
+    flat = (lists + np.arange(len(lists))[:, None] * (n_labels + 1)).ravel()
+    wanted = Y.indices[entries] + document * (n_labels + 1)
+    at = np.minimum(np.searchsorted(flat, wanted), len(flat) - 1)
+    there = flat[at] == wanted
+    targets = np.zeros(lists.size, dtype=np.float32)
+    targets[at[there]] = Y.data[entries[there]]
+    weights = (lists < n_labels).astype(np.float32).ravel()
+    if pair_weight is not None:
+        weights[at[there]] = pair_weight[entries[there]]
+    shape = lists.shape
+    return np.minimum(lists, n_labels - 1), targets.reshape(shape), weights.reshape(shape)
 
 
 def _stored(Y: sp.csr_matrix, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -58,6 +58,8 @@ class Encoder(Part, ABC):
 
     kind: ClassVar[str] = "encoder"
     spaces: ClassVar[tuple[str, ...]] = ("tokens", "hidden")
+    #: Whether it gives one vector a document, not one a token.
+    whole: ClassVar[bool] = False
     max_length: int = option(256, "tokens read of a document (AttentionXML: 500)", low=1, high=100_000)
 
     @abstractmethod

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,10 @@ from torch.utils.checkpoint import checkpoint
 
 from longtail.learners.neural.hooks import NONE, Hooks
 from longtail.part import Part, option
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.encoders import EncoderNetwork
+    from longtail.learners.neural.label_text import AboutLabels
 
 #: Strength of the label vectors' start, for queries, classifier vectors and document vectors, and what is left of
 #: the random start elsewhere (measured on documents held out of vuln-libraries' training data).
@@ -47,20 +51,36 @@ class HeadNetwork(nn.Module, ABC):
     def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
         """Sets label vectors off from the documents that carry the label, where the head can."""
 
+    def bind(self, encoder: EncoderNetwork, about: AboutLabels) -> None:
+        """Takes what the head needs to know of the labels, for heads that read their texts."""
+
+    def folded(self) -> HeadNetwork:
+        """What is kept of it when training is over: itself, or a simpler network with the same logits."""
+        return self
+
 
 @dataclass(kw_only=True)
 class Head(Part, ABC):
     kind: ClassVar[str] = "head"
     spaces: ClassVar[tuple[str, ...]] = ()
+    #: Whether it looks at single tokens, and whether at the labels' texts.
+    reads_tokens: ClassVar[bool] = False
+    reads_texts: ClassVar[bool] = False
 
     @abstractmethod
     def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
         """Weights as they are before training, drawn from torch's generator."""
 
+    def folded_network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
+        """A network of the kind that `HeadNetwork.folded` gives, for weights from a file."""
+        return self.network(width, plain, n_labels)
+
 
 @dataclass(kw_only=True)
 class LabelAttention(Head):
     """One context vector a label: each label looks at the words that matter to it."""
+
+    reads_tokens: ClassVar[bool] = True
 
     classifier: str = option("own", "own: a vector a label (measured best); shared: one layer for all (AttentionXML)",
                              choices=("own", "shared"))  # fmt: skip
@@ -240,6 +260,10 @@ class Pooled(Head):
 
     pooling: str = option("mean", "mean of the tokens' vectors, or the first token's", choices=("mean", "first"))
     bias: float = option(-4.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
+    strength: float = option(
+        0.0, "length of label vectors that start from the label's documents, where these have one vector; 0: at random",
+        low=0, high=1000,
+    )  # fmt: skip
 
     def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
         return PooledNetwork(self, width, n_labels)
@@ -248,7 +272,7 @@ class Pooled(Head):
 class PooledNetwork(HeadNetwork):
     def __init__(self, options: Pooled, width: int, n_labels: int) -> None:
         super().__init__()
-        self.pooling = options.pooling
+        self.pooling, self.strength = options.pooling, options.strength
         self.vectors = nn.Embedding(n_labels, width, sparse=True)
         nn.init.xavier_normal_(self.vectors.weight)
         self.bias = nn.Embedding(n_labels, 1, sparse=True)
@@ -257,11 +281,25 @@ class PooledNetwork(HeadNetwork):
     def rows(self) -> list[Tensor]:
         return [self.vectors.weight, self.bias.weight]
 
+    @torch.no_grad()
+    def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
+        known = directions.norm(dim=1) > 0
+        if self.strength and directions.shape[1] == self.vectors.embedding_dim:
+            self.vectors.weight[known] = directions[known] * self.strength
+
     def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
-        if self.pooling == "first":
+        if hidden.ndim == 2:
+            pooled = hidden
+        elif self.pooling == "first":
             pooled = hidden[:, 0]
         else:
             pooled = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
         if labels.ndim == 1:
             return pooled @ self.vectors(labels).T + self.bias(labels)[:, 0]
-        return (self.vectors(labels) @ pooled[:, :, None])[..., 0] + self.bias(labels)[..., 0]
+        # a label of several lists is looked up once, and has one row of gradient
+        found, places = torch.unique(labels, return_inverse=True)
+        vectors, bias = (
+            functional.embedding(places, self.vectors(found)),
+            functional.embedding(places, self.bias(found)),
+        )
+        return (vectors @ pooled[:, :, None])[..., 0] + bias[..., 0]

@@ -24,6 +24,7 @@ from longtail.labels import LabelIndex
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from longtail.features.tokens import Tokens
     from longtail.learners.neural.batches import Batch
     from longtail.learners.neural.network import Network
 
@@ -36,6 +37,9 @@ class Setting:
     Y       csr (n, L), the training targets
     layers  hidden layers of the encoder; `first` is the first that is trained
     steps   optimiser steps of the whole fit
+    texts   tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels are
+            no labels of the corpus but nodes of a tree
+    length  tokens the encoder reads of a document, at the most
     """
 
     labels: LabelIndex
@@ -43,6 +47,8 @@ class Setting:
     layers: int
     first: int
     steps: int
+    texts: Tokens | None = None
+    length: int = 1 << 30
 
 
 @dataclass(kw_only=True)

@@ -188,11 +188,12 @@ def best_labels(
     training = network.training
     network.eval()
     try:
-        for rows, labels, probabilities in score_batches(
+        for rows, labels, logits in score_batches(
             network, tokens, n_labels, states=states, candidates=candidates, size=size
         ):
-            ranked = probabilities if prior is None else probabilities * torch.from_numpy(prior[rows])
+            ranked = logits if prior is None else logits.sigmoid() * torch.from_numpy(prior[rows])
             best, place = ranked.topk(k, dim=1)
+            best = best.sigmoid() if prior is None else best  # of the k best only: labels are many
             chosen = labels[place] if labels.ndim == 1 else labels.gather(1, place)
             listed = torch.ones_like(best, dtype=torch.bool) if prior is None else best > 0
             ids[rows] = torch.where(listed, chosen, -1).numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,7 +55,11 @@ class Network(nn.Module):
         for rows in in_length_order(tokens, 64):
             ids, mask = token_tensors(tokens, rows)
             batch = Batch(rows, ids, mask, ids, ids, None, state_tensor(states, tokens, rows))
-            values = self.encoder(batch)[:, :, -plain:] * mask[:, :, None]
+            values = self.encoder(batch)
+            if values.ndim == 2:
+                means[rows] = values
+                continue
+            values = values[:, :, -plain:] * mask[:, :, None]
             means[rows] = values.sum(dim=1) / mask.sum(dim=1, keepdim=True)
             length += values.norm(dim=2).sum()
         centre = means.mean(dim=0) if self.encoder.centred else torch.zeros(plain)
@@ -62,6 +67,25 @@ class Network(nn.Module):
         directions = functional.normalize(torch.from_numpy((Y.T @ vectors).astype(np.float32)), dim=1)
         self.head.start(directions, centre, max(float(length) / len(tokens.ids), 1e-6))
         self.train(training)
+
+
+def vectors_of(network: Network, tokens: Tokens) -> NDArray[np.float32]:
+    """float32 (n, width): what the encoder makes of each document, for encoders that give one vector a document.
+
+    A residual block at the encoder's end is left out: it belongs to the classifier.
+    """
+    encoder: Any = network.encoder
+    made = np.empty((len(tokens), encoder.width), dtype=np.float32)
+    training, block = network.training, getattr(encoder, "block", None)
+    network.eval()
+    encoder.block = None
+    with torch.inference_mode():
+        for rows in in_length_order(tokens, 256):
+            ids, mask = token_tensors(tokens, rows)
+            made[rows] = encoder(Batch(rows, ids, mask, ids, ids)).numpy()
+    encoder.block = block
+    network.train(training)
+    return made
 
 
 def loss_of(logits: Tensor, batch: Batch) -> Tensor:
@@ -80,7 +104,7 @@ def score_batches(
     candidates: NDArray[np.int32] | None = None,
     size: int = 64,
 ) -> Iterator[tuple[NDArray[np.int64], Tensor, Tensor]]:
-    """Documents of a batch, their labels (S,) or (B, S), and probabilities (B, S), over all documents."""
+    """Documents of a batch, their labels (S,) or (B, S), and logits (B, S), over all documents."""
     device = next(network.parameters()).device
     everything = torch.arange(n_labels)
     with torch.inference_mode():
@@ -90,7 +114,7 @@ def score_batches(
             kept = state_tensor(states, tokens, rows)
             batch = Batch(rows, ids, mask, labels, torch.empty(0), None, kept)
             logits = network(to_device(batch, device))
-            yield rows, labels, logits.float().sigmoid().cpu()
+            yield rows, labels, logits.float().cpu()
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 from torch.optim import Optimizer
+
+from longtail.arrays import Floats, Longs
 
 
 class RowAdam(Optimizer):
@@ -55,6 +59,12 @@ class RowAdam(Optimizer):
         if gradient.is_sparse:
             gradient = gradient.coalesce()
             rows, values = gradient.indices()[0], gradient.values()
+            if _plain(parameter, values):
+                _update_rows(
+                    parameter.numpy(), state["mean"].numpy(), state["square"].numpy(), rows.numpy(), values.numpy(),
+                    first, second, rate, scale, group["eps"], group["weight_decay"] * group["lr"],
+                )  # fmt: skip
+                return
             mean = state["mean"][rows].lerp_(values, 1 - first)
             square = state["square"][rows].mul_(second).addcmul_(values, values, value=1 - second)
             state["mean"][rows], state["square"][rows] = mean, square
@@ -68,6 +78,40 @@ class RowAdam(Optimizer):
         state["mean"].lerp_(gradient, 1 - first)
         state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
         parameter.addcdiv_(state["mean"], (state["square"].sqrt() / scale).add_(group["eps"]), value=-rate)
+
+
+def _plain(parameter: Tensor, values: Tensor) -> bool:
+    """Whether both are matrices of 32 bit numbers in this machine's memory, as on a CPU."""
+    return all(
+        each.ndim == 2 and each.dtype == torch.float32 and each.device.type == "cpu" and each.is_contiguous()
+        for each in (parameter, values)
+    )
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _update_rows(
+    weights: Floats,
+    mean: Floats,
+    square: Floats,
+    rows: Longs,
+    gradient: Floats,
+    first: float,
+    second: float,
+    rate: float,
+    scale: float,
+    eps: float,
+    decay: float,
+) -> None:
+    """One step of Adam on some rows, in one pass over memory: torch's operations take eight."""
+    keep, add = np.float32(first), np.float32(1 - first)
+    keep_square, add_square = np.float32(second), np.float32(1 - second)
+    step, by, floor, shrink = np.float32(rate), np.float32(1 / scale), np.float32(eps), np.float32(decay)
+    for i in range(len(rows)):
+        w, m, v, g = weights[rows[i]], mean[rows[i]], square[rows[i]], gradient[i]
+        for j in range(len(g)):
+            m[j] = keep * m[j] + add * g[j]
+            v[j] = keep_square * v[j] + add_square * g[j] * g[j]
+            w[j] -= step * m[j] / (np.sqrt(v[j]) * by + floor) + shrink * w[j]
 
 
 def clip_norm(parameters: Iterable[Tensor], limit: float) -> None:

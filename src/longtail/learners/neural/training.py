@@ -67,7 +67,7 @@ def train(
     # processes of their own have no bar, which only the caller can draw
     callbacks: list[Callback] = [_Bar(run, title, schedule.steps) if strategy == "auto" else _OneThread()]
     callbacks += [] if average is None else [average]
-    callbacks.append(KeepBest(metric, average))
+    callbacks += [KeepBest(metric, average), _Until(schedule.steps)]
     if data.valid is not None and patience:
         callbacks.append(EarlyStopping(metric, mode="max", patience=patience, check_finite=False))
     if checkpoints is not None:
@@ -262,6 +262,17 @@ class _Bar(Callback):
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._open.close()
+
+
+class _Until(Callback):
+    """Ends training after so many steps, be it in the middle of an epoch."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
+        if trainer.global_step >= self.steps:
+            trainer.should_stop = True
 
 
 class _OneThread(Callback):

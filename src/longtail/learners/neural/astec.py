@@ -1,0 +1,196 @@
+"""Astec (https://arxiv.org/abs/2111.06685), the DeepXML pipeline of four modules for short texts.
+
+    I    surrogate   word vectors are learnt on clusters of labels
+    II   shortlist   a document's labels are those whose centroids are nearest to its vector
+    III  classifier  word vectors stand still; a residual block and a separator a label learn from the shortlists
+    IV   re-ranker   a second network, words and all, learns from what module III takes for true
+
+By default one network learns all labels at once, with random labels beside the batch's own: measured better, and
+quicker. `modules` takes the published way.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.features.tokens import Tokens
+from longtail.learners.neural.attentionxml import lifted
+from longtail.learners.neural.base import filled, texts_of, weights_of
+from longtail.learners.neural.batches import ListedLabels, SharedLabels
+from longtail.learners.neural.clusters import label_clusters
+from longtail.learners.neural.encoders import Encoder
+from longtail.learners.neural.heads import Head, Pooled
+from longtail.learners.neural.hooks import Hook
+from longtail.learners.neural.network import Network, score_batches, vectors_of
+from longtail.learners.neural.short_text import ShortText
+from longtail.learners.neural.titles import WeightedBag
+from longtail.part import Arrays, option, prefixed, under
+from longtail.run import Run
+from longtail.scores import Scores
+
+#: Documents scored together: their shortlists are held at once.
+CHUNK = 2048
+
+
+@dataclass(kw_only=True)
+class Astec(ShortText):
+    modules: bool = option(False, "the four modules as published; if not, one network over all labels (measured best)")
+    cluster_size: int = option(8, "labels of a cluster of the surrogate task, at the most", low=1, high=65_535)
+    surrogate: int = option(4, "epochs of the surrogate task (Astec: 20)", low=1)
+    nearest: int = option(200, "labels of a shortlist (Astec: 500)", low=1, high=100_000)
+    random: int = option(100, "random labels beside a shortlist in training (Astec: 200)", low=0, high=100_000)
+    rerank_epochs: int = option(3, "epochs of the re-ranker, 0 for none (Astec: 10)", low=0)
+    hard: int = option(
+        100, "labels that the classifier ranks first, which the re-ranker learns from (Astec: 200)", low=1
+    )
+    rerank_share: float = option(
+        0.6, "weight of the re-ranker's logit beside the classifier's (Astec: 0.6)", low=0, high=1
+    )
+    beta: float = option(
+        0.9, "weight of the classifier beside the shortlist's similarity (Astec: 0.1 to 0.6)", low=0, high=1
+    )
+
+    def _check_parts(self, encoder: Encoder, head: Head) -> None:
+        super()._check_parts(encoder, head)
+        if self.modules and not (isinstance(encoder, WeightedBag) and isinstance(head, Pooled)):
+            raise UsageError("astec.modules needs the encoder 'weighted-bag' and the head 'pooled'")
+
+    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
+        if not self.modules:
+            super()._fit_networks(corpus, valid, hooks, run)
+            return
+        tokens = self.encoder.tokens(texts_of(corpus), run)
+        # I
+        with run.stage("cluster"):
+            cluster = label_clusters(self.encoder, corpus, self._about(corpus, run), self.cluster_size, run)
+        above = lifted(corpus, cluster)
+        words = self._plain_network(int(cluster.max()) + 1, run, "surrogate")
+        choice: Any = SharedLabels(above.Y, above.pair_weight, self.negatives)
+        self._train(words, above, None, choice, [], run, "Words by clusters", epochs=self.surrogate)
+        # II
+        self.centroids_ = centroids(vectors_of(words, tokens), corpus)
+        lists, _ = self._nearest(words, tokens, run)
+        # III
+        self.network_ = self._plain_network(corpus.n_labels, run, "classifier", residual=True)
+        self._take_words(self.network_, words)
+        self._start_bias(self.network_.head, corpus.labels)
+        own = ListedLabels(corpus.Y, corpus.pair_weight, lists, self.random)
+        self._train(self.network_, corpus, None, own, hooks, run, "Training")
+        # IV
+        self.reranker_: Network | None = None
+        if self.rerank_epochs:
+            found = self._ranked(tokens, lists, None, self.hard)
+            self.reranker_ = self._plain_network(corpus.n_labels, run, "re-ranker", residual=True)
+            self._start_bias(self.reranker_.head, corpus.labels)
+            hard = ListedLabels(corpus.Y, corpus.pair_weight, found.ids, self.random)
+            self._train(self.reranker_, corpus, None, hard, hooks, run, "Re-ranker", epochs=self.rerank_epochs)
+
+    def _plain_network(self, n_labels: int, run: Run | None, name: str, *, residual: bool = False) -> Network:
+        """The encoder with or without its residual block, and a separator a label."""
+        options = copy.copy(self.encoder)
+        options.residual = residual
+        if run is not None:
+            torch.manual_seed(run.seed_of(name))
+        encoder = options.network()
+        return Network(encoder, self.head.network(encoder.width, encoder.plain, n_labels))
+
+    @staticmethod
+    def _take_words(network: Network, source: Network) -> None:
+        to: Any = network.encoder
+        given: Any = source.encoder
+        to.words.load_state_dict(given.words.state_dict())
+        to.words.weight.requires_grad_(False)
+
+    # shortlists
+    def _nearest(self, network: Network, tokens: Tokens, run: Run) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Labels (n, nearest) and their cosines, by the sum of the words alone."""
+        from longtail.graphs.nearest import Nearest
+
+        known = np.flatnonzero(np.abs(self.centroids_).sum(axis=1) > 0)
+        if not len(known):  # no document has a word: all labels are equally near
+            known = np.arange(len(self.centroids_))
+        index = Nearest.of(self.centroids_[known], "cosine", seed=run.seed, threads=run.workers)
+        ids, cosine = index.search(vectors_of(network, tokens), min(self.nearest, len(known)))
+        return np.where(ids >= 0, known[ids], -1).astype(np.int32), cosine
+
+    # scoring
+    def _ranked(self, tokens: Tokens, lists: NDArray[np.int32], cosine: NDArray[np.float32] | None, k: int) -> Scores:
+        """The best labels of shortlists: classifier, re-ranker and similarity, each as strong as it is weighted."""
+        candidates = np.maximum(lists, 0)
+        total = _logits(self.network_, tokens, candidates)
+        if cosine is not None and self.reranker_ is not None:
+            again = _logits(self.reranker_, tokens, candidates)
+            total = self.rerank_share * again + (1 - self.rerank_share) * total
+        values = _largest_is_one(total)
+        if cosine is not None:
+            values = self.beta * values + (1 - self.beta) * _largest_is_one(cosine)
+        values = np.where(lists >= 0, np.maximum(values, 1e-30), 0).astype(np.float32)
+        return Scores(np.where(lists >= 0, lists, -1), values).sorted().top(k)
+
+    def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
+        if not self.modules:
+            return super()._score(tokens, k, run)
+        ids, values = [], []
+        for start in range(0, len(tokens), CHUNK):
+            part = tokens.rows(np.arange(start, min(start + CHUNK, len(tokens))))
+            best = self._ranked(part, *self._nearest(self.network_, part, run), k)
+            ids.append(best.ids)
+            values.append(best.values)
+        return Scores(np.concatenate(ids), np.concatenate(values))
+
+    # keeping
+    def state(self) -> dict[str, NDArray[Any]]:
+        state = super().state()
+        if self.modules:
+            state["centroids"] = self.centroids_
+            if self.reranker_ is not None:
+                state |= prefixed("reranker", weights_of(self.reranker_))
+        return state
+
+    def restore(self, arrays: Arrays) -> None:
+        if not self.modules:
+            super().restore(arrays)
+            return
+        self._restore_common(arrays)
+        self.centroids_ = np.asarray(arrays["centroids"])
+        if self.centroids_.dtype != np.float32 or self.centroids_.shape != (self.n_labels_, self.encoder.size):
+            raise ValueError("there is not one centroid a label")
+
+        def empty() -> Network:
+            return self._plain_network(self.n_labels_, None, "", residual=True)
+
+        self.network_ = filled(empty, self.n_labels_, under("network", arrays))
+        again = under("reranker", arrays)
+        if bool(again) != bool(self.rerank_epochs):
+            raise ValueError("the re-ranker is missing, or there should be none")
+        self.reranker_ = filled(empty, self.n_labels_, again) if again else None
+
+
+def centroids(vectors: NDArray[np.float32], corpus: Corpus) -> NDArray[np.float32]:
+    """float32 (L, D): the mean of the vectors of each label's documents, 0 for a label without any."""
+    Y: sp.csr_matrix = corpus.Y
+    count = np.maximum(np.asarray(Y.sum(axis=0)).ravel(), 1e-9)
+    return ((Y.T @ vectors) / count[:, None]).astype(np.float32)
+
+
+def _logits(network: Network, tokens: Tokens, candidates: NDArray[np.int32]) -> NDArray[np.float32]:
+    """float32 (n, S) of candidates (n, S)."""
+    found = np.empty(candidates.shape, dtype=np.float32)
+    for rows, _, logits in score_batches(network.eval(), tokens, 0, candidates=candidates):
+        found[rows] = logits.numpy()
+    return found
+
+
+def _largest_is_one(logits: NDArray[Any]) -> NDArray[Any]:
+    """Probabilities of logits (n, S), each row brought to a largest one of 1."""
+    values = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    return values / np.maximum(values.max(axis=1, keepdims=True, initial=0), 1e-30)

@@ -1,0 +1,45 @@
+"""Clusters of labels for learners of short texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.graphs.cluster import balanced
+from longtail.learners.neural.base import texts_of
+from longtail.learners.neural.label_text import AboutLabels, unit
+from longtail.run import Run
+
+#: Labels with more documents are clusters of their own (ECLARE, InceptionXML).
+HEAD = 500
+
+
+def label_clusters(
+    encoder: Any, corpus: Corpus, about: AboutLabels, size: int, run: Run, head: int = HEAD
+) -> NDArray[np.int32]:
+    """int32 (L,): clusters of at most `size` labels, by the words of their documents, smoothed along the graph if any.
+
+    A label without documents goes by its text.
+    """
+    X = encoder.weights(encoder.tokens(texts_of(corpus), run))
+    made = sp.csr_matrix(corpus.Y.T @ X)
+    empty = np.diff(made.indptr) == 0
+    made = unit(made) + sp.csr_matrix(sp.diags_array(empty.astype(np.float32)) @ about.texts)
+    if about.graph is not None:
+        made = about.graph @ made
+    return grouped(sp.csr_matrix(made), corpus.labels.frequency > head, size, run)
+
+
+def grouped(vectors: sp.csr_matrix, alone: NDArray[np.bool_], size: int, run: Run) -> NDArray[np.int32]:
+    """int32 (L,): balanced clusters of label vectors (L, D), those of `alone` each by itself."""
+    cluster = np.empty(vectors.shape[0], dtype=np.int32)
+    first = int(alone.sum())
+    cluster[alone] = np.arange(first)
+    rest = unit(sp.csr_matrix(vectors[np.flatnonzero(~alone)]))
+    rows = rest.indptr.astype(np.int64), rest.indices.astype(np.int32), rest.data.astype(np.float32)
+    cluster[~alone] = balanced(rows, rest.shape[1], size, run) + first
+    return cluster

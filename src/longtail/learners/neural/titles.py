@@ -1,0 +1,106 @@
+"""Encoders of short texts, which give one vector a document: Astec's weighted bag of words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from longtail.features.tokens import Tokens
+from longtail.learners.neural.blocks import Residual
+from longtail.learners.neural.encoders import EncoderNetwork, WordEncoder
+from longtail.learners.neural.hooks import Hooks
+from longtail.part import Arrays, option
+
+
+class TitleNetwork(EncoderNetwork):
+    """Tokens in, one vector a document (B, width) out. Words count as much as they are rare (TF-IDF)."""
+
+    def __init__(self, options: TitleEncoder) -> None:
+        super().__init__()
+        self.words = options.embedding()
+        self.dropout_words = options.dropout_words
+        self.register_buffer("idf", torch.tensor(options.idf_))
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Word vectors times TF-IDF weights (B, T, E), whose squares sum to 1 over a text of different words."""
+        weights = self.idf[tokens]  # type: ignore[index]
+        weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-9)
+        embedded: Tensor = self.words(tokens) * weights[:, :, None]
+        return functional.dropout(embedded, self.dropout_words, self.training)
+
+
+@dataclass(kw_only=True)
+class TitleEncoder(WordEncoder):
+    """Options of an encoder of short texts."""
+
+    spaces: ClassVar[tuple[str, ...]] = ("tokens",)
+    whole: ClassVar[bool] = True
+    max_length: int = option(32, "words read of a text (InceptionXML: 32)", low=1, high=100_000)
+    size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
+    dropout_words: float = option(0.0, "dropout of word embeddings", low=0, high=0.99)
+
+    def fit_tokeniser(self, texts: Any, run: Any) -> None:
+        super().fit_tokeniser(texts, run)
+        self.idf_: NDArray[np.float32] = self.rarity_
+
+    def weights(self, tokens: Tokens) -> sp.csr_matrix:
+        """csr float32 (n, V): TF-IDF weights of texts, rows of unit length."""
+        document = np.repeat(np.arange(len(tokens)), tokens.lengths)
+        made: sp.csr_matrix = sp.csr_matrix(
+            (self.idf_[tokens.ids], (document, tokens.ids)), shape=(len(tokens), self.tokeniser_.size)
+        )
+        length = np.sqrt(np.asarray(made.multiply(made).sum(axis=1)).ravel())
+        scaled = sp.csr_matrix(sp.diags_array(1 / np.maximum(length, 1e-9)) @ made)
+        scaled.eliminate_zeros()
+        return scaled
+
+    def embedding(self) -> nn.Embedding:
+        """Word vectors of one length, for rarity is a weight of its own here."""
+        if hasattr(self, "rarity_"):
+            self.rarity_ = (self.idf_ > 0).astype(np.float32)
+        return super().embedding()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return super().state() | {"idf": self.idf_}
+
+    def restore(self, arrays: Arrays) -> None:
+        rest = dict(arrays)
+        idf = rest.pop("idf", None)
+        super().restore(rest)
+        if idf is None or idf.shape != (self.tokeniser_.size,) or idf.dtype != np.float32:
+            raise ValueError("words need one weight each")
+        self.idf_ = np.array(idf)
+
+
+@dataclass(kw_only=True)
+class WeightedBag(TitleEncoder):
+    """Astec's encoder (https://arxiv.org/abs/2111.06685): a weighted sum of word embeddings, and a residual block."""
+
+    dropout: float = option(0.5, "dropout of the document's vector (Astec)", low=0, high=0.99)
+    rectified: bool = option(False, "negative numbers of the sum become 0 (Astec: yes)")
+    residual: bool = option(False, "a residual block behind the sum (Astec: yes)")
+
+    def network(self) -> EncoderNetwork:
+        return WeightedBagNetwork(self)
+
+
+class WeightedBagNetwork(TitleNetwork):
+    def __init__(self, options: WeightedBag) -> None:
+        super().__init__(options)
+        self.dropout, self.rectified = options.dropout, options.rectified
+        self.block = Residual(options.size, options.dropout) if options.residual else None
+        self.width = self.plain = options.size
+
+    def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
+        vector = (embedded * mask[:, :, None]).sum(dim=1)
+        if self.rectified:
+            vector = functional.relu(vector)
+        vector = functional.dropout(vector, self.dropout, self.training)
+        return vector if self.block is None else self.block(vector)

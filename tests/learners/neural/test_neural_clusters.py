@@ -1,0 +1,81 @@
+"""Clusters of labels by the words of their documents, by their texts, and along the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("torch")
+
+from short_text_cases import ONE
+
+from longtail.corpus import Corpus
+from longtail.labels import LabelIndex
+from longtail.learners.neural.clusters import grouped, label_clusters
+from longtail.learners.neural.label_text import AboutLabels
+from longtail.learners.neural.titles import WeightedBag
+
+
+def corpus_of(documents: list[tuple[str, list[int]]], texts: list[str]) -> Corpus:
+    Y = np.zeros((len(documents), len(texts)), dtype=np.float32)
+    for row, (_, labels) in enumerate(documents):
+        Y[row, labels] = 1
+    index = LabelIndex([f"label {n}" for n in range(len(texts))], texts)
+    return Corpus(labels=index, Y=sp.csr_matrix(Y), texts=[text for text, _ in documents]).counted()
+
+
+def clusters_of(corpus: Corpus, size: int, head: int = 500, graph: Any = None) -> list[list[int]]:
+    """Labels of each cluster."""
+    encoder = WeightedBag(size=4)
+    texts = corpus.labels.texts or []
+    encoder.fit_tokeniser([*(corpus.texts or []), *texts], ONE)
+    about = AboutLabels(encoder.weights(encoder.tokens(texts, ONE)))
+    if graph is not None:
+        about.graph = sp.csr_matrix(np.array(graph, dtype=np.float32))
+    found = label_clusters(encoder, corpus, about, size, ONE, head)
+    assert found.dtype == np.int32
+    return sorted(np.flatnonzero(found == cluster).tolist() for cluster in range(found.max() + 1))
+
+
+DOCUMENTS = [("river lake", [0]), ("lake river", [2]), ("rock stone", [1]), ("stone rock", [3])]
+#: Texts that say the opposite of the documents.
+TEXTS = ["same same", "same same", "other other", "other other"]
+
+
+def test_by_the_words_of_their_documents() -> None:
+    assert clusters_of(corpus_of(DOCUMENTS, TEXTS), 2) == [[0, 2], [1, 3]]
+
+
+def test_a_label_without_documents_goes_by_its_text() -> None:
+    corpus = corpus_of([*DOCUMENTS[:3], ("sea", [4]), ("sand", [5])], ["x1", "x2", "x3", "rock stone", "x5", "x6"])
+    assert [1, 3] in clusters_of(corpus, 2)
+
+
+def test_along_the_graph() -> None:
+    """Labels that occur together may share no word: what neighbours' documents say counts, too."""
+    documents = [("aa", [0]), ("bb", [1]), ("cc", [2]), ("dd", [3])]
+    texts = ["xx", "xx", "xx", "xx"]
+    graph = [[1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
+    assert clusters_of(corpus_of(documents, texts), 2, graph=graph) == [[0, 3], [1, 2]]
+
+
+def test_frequent_labels_are_clusters_of_their_own() -> None:
+    corpus = corpus_of([*DOCUMENTS, ("river", [0]), ("rock", [1])], TEXTS)
+    assert clusters_of(corpus, 4, head=1) == [[0], [1], [2, 3]]
+    assert clusters_of(corpus, 4, head=2) == [[0, 1, 2, 3]]
+
+
+def test_all_labels_may_be_frequent() -> None:
+    vectors = sp.csr_matrix(np.eye(3, dtype=np.float32))
+    assert grouped(vectors, np.array([True, True, True]), 2, ONE).tolist() == [0, 1, 2]
+    assert grouped(vectors, np.array([True, False, True]), 2, ONE).tolist() == [0, 2, 1]
+
+
+def test_dense_vectors_are_brought_to_one_length() -> None:
+    """As when InceptionXML-LF clusters labels by the vectors of their texts: long ones do not decide."""
+    vectors = np.array([[10, 1], [0.1, 0.01], [1, 10], [0.01, 0.1]], dtype=np.float32)
+    found = grouped(sp.csr_matrix(vectors), np.zeros(4, dtype=bool), 2, ONE)
+    assert found[0] == found[1] != found[2] == found[3]

@@ -11,6 +11,7 @@ import typer
 
 from longtail import __version__
 from longtail.cli import analyse
+from longtail.cli.compare import compare
 from longtail.cli.demo import demo
 from longtail.cli.evaluate import evaluate
 from longtail.cli.inspect import inspect
@@ -28,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: longtail demo",
 )
-for verb in (demo, train, predict, evaluate, inspect, methods):
+for verb in (demo, train, predict, evaluate, compare, inspect, methods):
     app.command(verb.__name__)(verb)
 app.add_typer(analyse.app, name="analyse")
 

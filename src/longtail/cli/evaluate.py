@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from longtail.cli import options
-from longtail.cli.console import numbers, print_json, start_run, stdout_console
+from longtail.cli.console import note, numbers, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
 
+if TYPE_CHECKING:
+    from longtail.corpus import Corpus
+    from longtail.labels import LabelIndex
+
 _METRICS = "Metrics"
+Reciprocal = Annotated[
+    bool,
+    typer.Option(
+        "--reciprocal",
+        help="Pairs in which the document is itself the label are taken out, as the LF data sets demand.",
+        rich_help_panel=_METRICS,
+    ),
+]
 
 
 def evaluate(
@@ -28,6 +40,7 @@ def evaluate(
             rich_help_panel=_METRICS,
         ),
     ] = False,
+    reciprocal: Reciprocal = False,
     bands: Annotated[
         str, typer.Option("--bands", help="Upper ends of the rarer frequency bands.", rich_help_panel=_METRICS)
     ] = "5,20",
@@ -69,6 +82,10 @@ def evaluate(
     tagger = Tagger.load(model, threads=threads)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run, split="test")
+    if reciprocal:
+        corpus = with_own_labels(corpus, tagger.labels_)
+        if corpus.reciprocal is None:
+            note(f"{corpus.name}: no document is itself a label, so --reciprocal changes nothing")
     report = tagger.evaluate(
         corpus, ks=ks, all_labels=all_labels, A=A, B=B, edges=edges, psndcg=psndcg, bootstrap=bootstrap, run=run
     )
@@ -78,3 +95,11 @@ def evaluate(
     from longtail.report.tables import show_report
 
     show_report(report, stdout_console())
+
+
+def with_own_labels(corpus: Corpus, labels: LabelIndex) -> Corpus:
+    """The corpus with documents that are themselves labels marked: labels of its own, by their texts, or of the model.
+
+    A document's own label need not be in the data file, so the model's labels become columns too, without targets.
+    """
+    return corpus.with_reciprocal().aligned(labels, keep_unknown=True).with_reciprocal()

@@ -139,6 +139,25 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def claimed(result: Path, name: str) -> Iterator[bool]:
+    """Whether this process is the one that measures a row: several may go through the same rows side by side."""
+    WORK.mkdir(exist_ok=True)
+    claim = WORK / f"{result.stem}-{hashlib.sha256(name.encode()).hexdigest()[:16]}.claim"
+    with claim.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    claim.unlink(missing_ok=True)
+
+
+def _finished(result: Path) -> dict[str, Any]:
+    return {row["row"]: row for row in read_json(result)["rows"]} if result.exists() else {}
+
+
 def run_rows(
     description: str,
     result: Path,
@@ -148,7 +167,7 @@ def run_rows(
 ) -> None:
     """The command line of a runner: measures the rows that are not finished yet and keeps each as soon as it is.
 
-    A row has a name under "row"; `measure` gives it back with its "figures".
+    A row has a name under "row"; `measure` gives it back with what it found, metrics under "figures".
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None)
@@ -156,17 +175,20 @@ def run_rows(
     parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
     options = parser.parse_args()
     data = data_folder(options.data)
-    done = {row["row"]: row for row in read_json(result)["rows"]} if result.exists() else {}
+    done = _finished(result)
     for row in rows:
         name = row["row"]
         if not fnmatch.fnmatch(name, options.rows) or (name in done and not options.fresh):
             continue
-        measured = measure(row, data)
-        with locked(result):
-            # another run may have finished other rows in the meantime
-            done = {each["row"]: each for each in read_json(result)["rows"]} if result.exists() else {}
-            done[name] = measured
-            kept = [done[each["row"]] for each in rows if each["row"] in done]
-            write_json(result, {"command": command, "machine": machine(), "rows": kept})
-        shown = " ".join(f"{metric} {done[name]['figures'][metric]:.2f}" for metric in ("P@1", "P@5", "PSP@1", "PSP@5"))
+        with claimed(result, name) as mine:
+            if not mine or (not options.fresh and name in _finished(result)):
+                continue
+            measured = measure(row, data)
+            with locked(result):
+                # another run may have finished other rows in the meantime
+                done = _finished(result) | {name: measured}
+                kept = [done[each["row"]] for each in rows if each["row"] in done]
+                write_json(result, {"command": command, "machine": machine(), "rows": kept})
+        figures = done[name].get("figures", {})
+        shown = " ".join(f"{m} {figures[m]:.2f}" for m in ("P@1", "P@5", "PSP@1", "PSP@5") if m in figures)
         print(name, shown, flush=True)

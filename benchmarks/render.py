@@ -8,7 +8,8 @@ A block in README.md or docs/methods is filled when it is marked so:
     <!-- figures:peers-summary -->
     <!-- /figures -->
 
-Names: peers-summary, peers-CORPUS, promises-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests.
+Names: peers-summary, peers-CORPUS, promises-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests,
+label-text, and learners and methods by name.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import render_label_text as label_text
 import render_neural as neural
 import render_quality as quality
 from common import REPOSITORY, RESULTS, read_json, write_text
@@ -258,6 +260,16 @@ def page(all_results: dict[str, Results]) -> str:
             "See [AttentionXML](methods/attentionxml.md), [LaRoBERTa](methods/laroberta.md), "
             "[TailMix](methods/tailmix.md) and [its rivals](methods/mixup.md).",
         ]
+    if "label-text" in all_results:
+        parts += [
+            "## Short texts with label texts",
+            "See [Gandalf](methods/gandalf.md), [LabelMix](methods/labelmix.md), [Astec](methods/astec.md), "
+            "[InceptionXML](methods/inceptionxml.md), [InceptionXML-LF](methods/inceptionxml-lf.md), "
+            "[DECAF](methods/decaf.md) and [ECLARE](methods/eclare.md).",
+            label_text.recipe_section(all_results["label-text"]),
+        ]
+    if "label-text-speed" in all_results:
+        parts += ["### Time and memory", label_text.speed_section(all_results["label-text-speed"])]
     if "tfidf" in all_results:
         parts += ["## TF-IDF beside scikit-learn", tfidf_section(all_results["tfidf"])]
     if "metrics" in all_results:
@@ -288,6 +300,16 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
+    if "label-text" in all_results:
+        for name in ("gandalf", "labelmix"):
+            known[name] = partial(label_text.method_section, name, all_results["label-text"])
+        for name in ("astec", "inceptionxml", "inceptionxml-lf", "decaf", "eclare"):
+            known[name] = partial(label_text.learner_section, name, all_results["label-text"])
+        known["label-text"] = partial(label_text.recipe_section, all_results["label-text"])
+    if "label-text-facts" in all_results:
+        known["label-text-facts"] = partial(label_text.facts_section, all_results["label-text-facts"])
+    if "label-text-speed" in all_results:
+        known["label-text-speed"] = partial(label_text.speed_section, all_results["label-text-speed"])
     return known
 
 

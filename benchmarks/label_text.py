@@ -1,0 +1,190 @@
+"""Short texts with label texts: Gandalf and LabelMix on label trees and on five neural learners.
+
+    python benchmarks/label_text.py [--data DIR] [--rows GLOB] [--fresh]
+
+A row is one (corpus, learner, setting, seed), trained on one core, so two rows can be measured side by side (each with
+its own --rows). Gandalf adds a row a label: "gandalf" passes over all rows as often as the plain row passes over its
+documents (equal epochs), "gandalf-steps" takes as many optimiser steps as the plain row. LabelMix is drawn on the fly
+and takes both as many epochs and as many steps. Settings were chosen on documents held out of training; nothing is
+chosen on test documents. Figures are given once more without test documents whose text is a label's text. Finished
+rows stay in benchmarks/results/label-text.json.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import RESULTS, run_rows
+from longtail import Corpus, Tagger, read
+from longtail.recipe import Recipe
+from longtail.rerank.propensity import InversePropensity
+from longtail.run import Run
+from longtail.scores import Scores
+from tail import figures
+
+RESULT = RESULTS / "label-text.json"
+SEEDS = (0, 1, 2)
+#: Corpus and the field its texts are taken from.
+CORPORA = {"gutenberg-lcsh-titles": ("gutenberg-lcsh-titles", "text"), "eurlex57k-titles": ("eurlex57k", "title")}
+NO_SOFT = {"soft": False}
+AUGMENT: dict[str, list[dict[str, Any]]] = {
+    "plain": [],
+    "labelmix": [{"part": "labelmix"}],
+    "labelmix-no-soft": [{"part": "labelmix", **NO_SOFT}],
+    "gandalf": [{"part": "gandalf"}],
+    "gandalf-no-soft": [{"part": "gandalf", **NO_SOFT}],
+    "gandalf-printed": [{"part": "gandalf", "strength": 1.0}],
+    "gandalf-walk": [{"part": "gandalf", "graph": "walk"}],
+    "gandalf-steps": [{"part": "gandalf"}],
+}
+TREES = {
+    "parabel-1": {"part": "parabel", "trees": 1},
+    "parabel-3": {"part": "parabel", "trees": 3},
+    "bonsai-3": {"part": "bonsai", "trees": 3},
+}
+NEURAL = ("astec", "inceptionxml", "decaf", "eclare", "inceptionxml-lf")
+#: The pipelines as published, at the same epochs: options beside the learner's own.
+ATTENTION = {"part": "label-text", "join": "attention", "residual": True}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "astec": {"modules": True, "encoder": {"part": "weighted-bag", "rectified": True}},
+    "inceptionxml": {
+        "encoder": {"part": "inception", "max_length": 32, "enhance": True, "skip": False},
+        "start": "random",
+    },
+    "inceptionxml-plus": {
+        "part": "inceptionxml",
+        "shortlist": "clusters",
+        "detached": 0.22,
+        "encoder": {"part": "inception", "max_length": 32, "enhance": True, "skip": False},
+    },
+    "decaf": {
+        "shortlist": "clusters",
+        "surrogate": 3,
+        "blocks": False,
+        "head": {"part": "label-text", "residual": True, "start": "text"},
+    },
+    "eclare": {
+        "shortlist": "clusters",
+        "surrogate": 3,
+        "blocks": False,
+        "traverse": 0.5,
+        "head": {**ATTENTION, "graph": True, "start": "graph"},
+    },
+    "inceptionxml-lf": {
+        "shortlist": "clusters",
+        "first_phase": 0.5,
+        "encoder": {"part": "inception", "routed": True, "max_length": 32, "enhance": True, "skip": False},
+        "head": {**ATTENTION, "graph": True, "gelu": True, "start": "text"},
+    },
+}
+RECIPE = "label-text"
+#: Strengths of inverse propensity on top of the recipe.
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+TREE_SETTINGS = ("gandalf", "gandalf-no-soft", "labelmix", "labelmix-no-soft", "gandalf-printed", "gandalf-walk")
+FULL = ("plain", "gandalf", "labelmix", "gandalf-no-soft", "gandalf-steps", "labelmix-no-soft")
+GUTENBERG, EURLEX = CORPORA
+#: What is run, in this order: (corpus, learner, settings, seeds).
+WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
+    *((corpus, "parabel-1", ("plain", *TREE_SETTINGS), SEEDS) for corpus in CORPORA),
+    *((corpus, trees, ("plain", "gandalf"), SEEDS) for trees in ("parabel-3", "bonsai-3") for corpus in CORPORA),
+    (GUTENBERG, "decaf", ("plain",), SEEDS[:1]),
+    (GUTENBERG, RECIPE, ("plain",), SEEDS),
+    *((GUTENBERG, learner, ("plain", "gandalf"), SEEDS) for learner in NEURAL[:2]),
+    *((GUTENBERG, learner, FULL, SEEDS[:1]) for learner in ("astec", "decaf", "eclare")),
+    *((GUTENBERG, learner, ("plain", "gandalf", "labelmix"), SEEDS[:1]) for learner in NEURAL),
+    *((EURLEX, learner, ("plain", "gandalf", "labelmix"), SEEDS[:1]) for learner in ("astec", "decaf", "eclare")),
+    *((GUTENBERG, learner, ("published",), SEEDS[:1]) for learner in PUBLISHED),
+    (EURLEX, RECIPE, ("plain",), SEEDS[:1]),
+    *((EURLEX, learner, ("plain", "gandalf"), SEEDS[:1]) for learner in NEURAL),
+    *((GUTENBERG, learner, FULL, SEEDS[:1]) for learner in NEURAL),
+    *((EURLEX, learner, ("plain", "gandalf"), SEEDS) for learner in NEURAL[:2]),
+    (GUTENBERG, "decaf", ("plain",), SEEDS),
+    *((EURLEX, learner, FULL, SEEDS[:1]) for learner in NEURAL),
+    (EURLEX, RECIPE, ("plain",), SEEDS),
+    *((corpus, learner, FULL, SEEDS) for corpus in CORPORA for learner in NEURAL[:2]),
+)
+
+
+def rows() -> list[dict[str, Any]]:
+    made = {
+        f"{corpus}/{learner}/{setting}/{seed}": {
+            "row": f"{corpus}/{learner}/{setting}/{seed}",
+            "corpus": corpus,
+            "learner": learner,
+            "setting": setting,
+            "seed": seed,
+        }
+        for corpus, learner, settings, seeds in WANTED
+        for setting in settings
+        for seed in seeds
+    }
+    return list(made.values())
+
+
+@lru_cache(maxsize=1)
+def corpora(name: str, data: Path) -> tuple[Corpus, Corpus]:
+    """Train and test; only labels that a training document has are predicted and counted."""
+    folder, field = CORPORA[name]
+    texts = data / folder / "labels.jsonl.gz"
+    train, test = (
+        read(data / folder / f"{part}.jsonl.gz", text_field=field, labels=texts) for part in ("train", "test")
+    )
+    return train, test.aligned(train.labels).without_unseen()
+
+
+def folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def apart(test: Corpus) -> np.ndarray[Any, Any]:
+    """Rows of test documents whose text is no label's text."""
+    labels = {folded(test.labels.text(label)) for label in range(test.n_labels)}
+    return np.array([row for row, text in enumerate(test.texts or []) if folded(text) not in labels])
+
+
+def tagger_of(row: dict[str, Any], documents: int) -> Tagger:
+    if row["learner"] == RECIPE:
+        return Recipe.find(RECIPE).tagger(seed=row["seed"], threads=1)
+    learner: dict[str, Any] = dict(TREES.get(row["learner"], {"part": row["learner"]}))
+    if row["setting"] == "published":
+        learner |= PUBLISHED[row["learner"]]
+        return Tagger(learner, seed=row["seed"], threads=1)
+    tagger = Tagger(learner, augment=AUGMENT[row["setting"]], seed=row["seed"], threads=1)
+    if row["setting"].endswith("-steps"):
+        own: Any = tagger.learner
+        own.steps = own.epochs * math.ceil(documents / own.batch)
+    return tagger
+
+
+def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
+    train, test = corpora(row["corpus"], data)
+    tagger = tagger_of(row, len(train))
+    run = Run(row["seed"], threads=1)
+    start = time.perf_counter()
+    cpu = time.process_time()
+    tagger.fit(train, run=run)
+    result = {**row, "train_s": round(time.perf_counter() - start, 2), "cpu_s": round(time.process_time() - cpu, 2)}
+    start = time.process_time()
+    scores = tagger.score(test, 100, run=run)
+    result["predict_ms"] = round((time.process_time() - start) / len(test) * 1000, 3)
+    result["figures"] = figures(scores, test)
+    kept = apart(test)
+    result["label_texts_in_test"] = len(test) - len(kept)
+    result["without_label_texts"] = figures(Scores(scores.ids[kept], scores.values[kept]), test.rows(kept))
+    if row["learner"] == RECIPE:
+        scores = tagger.learner.score(test, 100, run=run)
+        result["inverse-propensity"] = {
+            str(strength): figures(InversePropensity(strength=strength).fit(scores, train).rerank(scores), test)
+            for strength in STRENGTHS
+        }
+    return result
+
+
+if __name__ == "__main__":
+    run_rows(__doc__ or "", RESULT, "python benchmarks/label_text.py", rows(), measure)

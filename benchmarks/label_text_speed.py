@@ -1,0 +1,75 @@
+"""Time and memory of learners of short texts, each row in a process of its own on all cores.
+
+    python benchmarks/label_text_speed.py [--data DIR] [--rows GLOB] [--fresh]
+
+"gutenberg-lcsh-titles" is trained in full, as a user would; "synthetic-300k" has 300,000 documents of 8 words and as
+many labels with texts, and is trained for 100 steps: its rows are about memory. Finished rows stay in
+benchmarks/results/label-text-speed.json. Give it a machine without other work.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from common import RESULTS, load_average, run_rows
+from label_text import NEURAL, RECIPE, corpora
+from longtail import Tagger
+from longtail.read.synthetic import synthetic
+from longtail.recipe import Recipe
+from longtail.run import Run
+
+RESULT = RESULTS / "label-text-speed.json"
+STEPS = 100
+#: Ways of finding labels that the 300,000 are tried with, beside the default.
+OTHER_WAYS: dict[str, dict[str, Any]] = {
+    "astec-modules": {"part": "astec", "modules": True},
+    "decaf-clusters": {"part": "decaf", "shortlist": "clusters", "batch": 64},
+}
+
+
+def rows() -> list[dict[str, Any]]:
+    wanted = [("gutenberg-lcsh-titles", learner) for learner in (*NEURAL, RECIPE)]
+    wanted += [("synthetic-300k", learner) for learner in (*NEURAL, *OTHER_WAYS)]
+    return [{"row": f"{corpus}/{learner}", "corpus": corpus, "learner": learner} for corpus, learner in wanted]
+
+
+def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
+    load = load_average()
+    worker = [sys.executable, __file__, "--worker", json.dumps(row), str(data)]
+    done = subprocess.run(worker, check=True, capture_output=True, text=True)
+    return {**row, "load_before": load, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def worker(row: dict[str, Any], data: Path) -> dict[str, Any]:
+    if row["corpus"] == "synthetic-300k":
+        train = synthetic(documents=300_000, labels=300_000, words_per_document=8, words=200_000, texts=True)
+        test = train.rows(range(2000))  # type: ignore[arg-type]
+        learner: Any = {**OTHER_WAYS.get(row["learner"], {"part": row["learner"]}), "steps": STEPS}
+    else:
+        train, test = corpora(row["corpus"], data)
+        learner = Recipe.find(RECIPE).learner if row["learner"] == RECIPE else row["learner"]
+    tagger, run = Tagger(learner), Run()
+    start = time.perf_counter()
+    tagger.fit(train, run=run)
+    trained = time.perf_counter() - start
+    start = time.perf_counter()
+    report = tagger.evaluate(test, run=run).to_dict()
+    return {
+        "train_s": round(trained, 2),
+        "predict_ms": round((time.perf_counter() - start) / len(test) * 1000, 3),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "figures": {metric: report[metric] for metric in ("P@1", "P@5", "PSP@1", "PSP@5")},
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        print(json.dumps(worker(json.loads(sys.argv[2]), Path(sys.argv[3]))))
+    else:
+        run_rows(__doc__ or "", RESULT, "python benchmarks/label_text_speed.py", rows(), measure)

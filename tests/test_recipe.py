@@ -38,7 +38,7 @@ def test_named_recipes_are_whole_and_differ() -> None:
 def test_single_models_and_ensembles_are_kept_apart() -> None:
     for name in named():
         learner = Recipe.find(name).learner["part"]
-        assert (learner == "ensemble") == ("ensemble" in name)
+        assert (learner == "ensemble") == ("ensemble" in name or name == "label-text")
 
 
 TAILMIX = {"part": "tailmix"}
@@ -79,7 +79,12 @@ def test_ensembles_of_tailmix_average_its_two_single_rows(name: str) -> None:
     plain, augmented = Recipe.find(name).learner["members"]
     single = Recipe.find(f"tailmix-{TAILMIX_ENSEMBLES[name]}")
     assert plain == single.learner
-    assert augmented == {"part": "augmented", "learner": single.learner, "augment": single.augment}
+    assert augmented == {
+        "part": "augmented",
+        "learner": single.learner,
+        "augment": single.augment,
+        "features": None,
+    }
     assert Recipe.find(name).learner["scale"] == "none", "probabilities are averaged as they are"
 
 
@@ -105,6 +110,65 @@ def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
 def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
     neural = {name for name in named() if "attentionxml" in name or "laroberta" in name}
     assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
+
+
+SHORT_TEXT = ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf")
+#: The rows of Gandalf's tables 2 and 3: recipe -> (learner, augmenter with the options that are not its defaults).
+GANDALF_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
+    **{learner: (learner, None) for learner in SHORT_TEXT},
+    **{f"{learner}-{part}": (learner, {"part": part}) for learner in SHORT_TEXT for part in ("labelmix", "gandalf")},
+    **{
+        f"inceptionxml-{part}-no-soft": ("inceptionxml", {"part": part, "soft": False})
+        for part in ("labelmix", "gandalf")
+    },
+}
+#: Pipelines as published: recipe -> (learner, options that make it so).
+PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
+    "astec-published": ("astec", {"modules": True}),
+    "inceptionxml-plus": ("inceptionxml", {"shortlist": "clusters", "detached": 0.22}),
+    "decaf-published": ("decaf", {"shortlist": "clusters", "surrogate": 3, "blocks": False}),
+    "eclare-published": ("eclare", {"shortlist": "clusters", "surrogate": 3, "blocks": False, "traverse": 0.5}),
+    "inceptionxml-lf-published": ("inceptionxml-lf", {"shortlist": "clusters", "first_phase": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", GANDALF_ROWS)
+def test_rows_of_gandalf_differ_in_the_augmenter_only(name: str) -> None:
+    learner, augmenter = GANDALF_ROWS[name]
+    recipe = Recipe.find(name)
+    assert recipe.learner == config_of(build(learner))
+    assert recipe.augment == ([] if augmenter is None else [config_of(build(augmenter))])
+    assert not recipe.rerank
+    table, sets = ("3", 2) if name.endswith("no-soft") else ("2", 3)
+    assert f"Table {table}, row" in recipe.note and recipe.note.count("LF-") == sets
+    assert "a single model" in recipe.note
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_pipelines_differ_from_the_learners_defaults(name: str) -> None:
+    part, options = PUBLISHED[name]
+    learner, ours = Recipe.find(name).learner, config_of(build(part))
+    changed = {key for key in ours if learner[key] != ours[key]}
+    assert set(options) <= changed <= {*options, "encoder", "head"}, "both take as many epochs"
+    assert {key: learner[key] for key in options} == options
+    if "inception" in part:
+        assert learner["encoder"]["enhance"] and not learner["encoder"]["skip"]
+    if part in ("decaf", "eclare", "inceptionxml-lf"):
+        assert learner["head"]["residual"] and learner["head"]["free"] and learner["head"]["start"] != "zero"
+        assert learner["head"]["join"] == ("gates" if part == "decaf" else "attention")
+
+
+@pytest.mark.parametrize("name", [*GANDALF_ROWS, *PUBLISHED])
+def test_figures_of_the_lf_corpora_are_not_quoted(name: str) -> None:
+    note = Recipe.find(name).note
+    assert "LF-AmazonTitles-131K" in note and "do not compare" in note and not re.search(r"\d\.\d", note)
+
+
+def test_every_recipe_of_a_short_text_learner_is_a_row_or_a_published_pipeline() -> None:
+    found = {name for name in named() if Recipe.find(name).learner["part"] in SHORT_TEXT}
+    assert found == {*GANDALF_ROWS, *PUBLISHED}
+    trees = Recipe.find("parabel-gandalf")
+    assert trees.learner == Recipe.find("parabel").learner and [part["part"] for part in trees.augment] == ["gandalf"]
 
 
 def test_a_file_with_parts_inside_parts(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class ShortText(NeuralLearner):
         if isinstance(self.head, LabelText) and self.head.graph:
             from longtail.graphs.walk import label_graph, propagation
 
-            documents = corpus.Y[: corpus.labels.documents or None]
+            documents = corpus.Y[np.flatnonzero(corpus.origins() >= 0)]
             about.graph = propagation(label_graph(documents, run=run))
         return about
 

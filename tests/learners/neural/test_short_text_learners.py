@@ -314,7 +314,8 @@ class TestAstecModules:
     def test_only_labels_of_the_shortlist(self) -> None:
         corpus = titles()
         learner = fit(MODULES, corpus)
-        lists, _ = learner._nearest(learner.network_, learner.encoder.tokens(corpus.texts, ONE), ONE)
+        tokens = learner.encoder.tokens(corpus.texts, ONE)
+        lists, _ = learner._nearest(learner._index(ONE), learner.network_, tokens)
         scores = learner.score(corpus, 12, run=ONE)
         assert lists.shape == (len(corpus), 5)
         for own, ids in zip(lists, scores.ids, strict=True):

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
@@ -24,7 +23,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.attentionxml import lifted
-from longtail.learners.neural.base import filled, texts_of, weights_of
+from longtail.learners.neural.base import filled, positive_pairs, texts_of, weights_of
 from longtail.learners.neural.batches import ListedLabels, SharedLabels
 from longtail.learners.neural.clusters import label_clusters
 from longtail.learners.neural.encoders import Encoder
@@ -78,7 +77,7 @@ class Astec(ShortText):
         self._train(words, above, None, choice, [], run, "Words by clusters", epochs=self.surrogate)
         # II
         self.centroids_ = centroids(vectors_of(words, tokens), corpus)
-        lists, _ = self._nearest(words, tokens, run)
+        lists, _ = self._nearest(self._index(run), words, tokens)
         # III
         self.network_ = self._plain_network(corpus.n_labels, run, "classifier", residual=True)
         self._take_words(self.network_, words)
@@ -111,15 +110,21 @@ class Astec(ShortText):
         to.words.weight.requires_grad_(False)
 
     # shortlists
-    def _nearest(self, network: Network, tokens: Tokens, run: Run) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Labels (n, nearest) and their cosines, by the sum of the words alone."""
+    def _index(self, run: Run) -> tuple[Any, NDArray[np.int64]]:
+        """The labels' centroids to search in, and the labels they belong to; the same for every run."""
         from longtail.graphs.nearest import Nearest
 
         known = np.flatnonzero(np.abs(self.centroids_).sum(axis=1) > 0)
         if not len(known):  # no document has a word: all labels are equally near
             known = np.arange(len(self.centroids_))
-        index = Nearest.of(self.centroids_[known], "cosine", seed=run.seed, threads=run.workers)
-        ids, cosine = index.search(vectors_of(network, tokens), min(self.nearest, len(known)))
+        return Nearest.of(self.centroids_[known], "cosine", seed=0, threads=run.workers), known
+
+    def _nearest(
+        self, index: tuple[Any, NDArray[np.int64]], network: Network, tokens: Tokens
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Labels (n, nearest) and their cosines, by the sum of the words alone."""
+        centroids, known = index
+        ids, cosine = centroids.search(vectors_of(network, tokens), min(self.nearest, len(known)))
         return np.where(ids >= 0, known[ids], -1).astype(np.int32), cosine
 
     # scoring
@@ -140,9 +145,10 @@ class Astec(ShortText):
         if not self.modules:
             return super()._score(tokens, k, run)
         ids, values = [], []
+        index = self._index(run)
         for start in range(0, len(tokens), CHUNK):
             part = tokens.rows(np.arange(start, min(start + CHUNK, len(tokens))))
-            best = self._ranked(part, *self._nearest(self.network_, part, run), k)
+            best = self._ranked(part, *self._nearest(index, self.network_, part), k)
             ids.append(best.ids)
             values.append(best.values)
         return Scores(np.concatenate(ids), np.concatenate(values))
@@ -177,7 +183,7 @@ class Astec(ShortText):
 
 def centroids(vectors: NDArray[np.float32], corpus: Corpus) -> NDArray[np.float32]:
     """float32 (L, D): the mean of the vectors of each label's documents, 0 for a label without any."""
-    Y: sp.csr_matrix = corpus.Y
+    Y = positive_pairs(corpus)
     count = np.maximum(np.asarray(Y.sum(axis=0)).ravel(), 1e-9)
     return ((Y.T @ vectors) / count[:, None]).astype(np.float32)
 

@@ -160,7 +160,7 @@ class NeuralLearner(Learner):
     ) -> None:
         tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
         data = TrainingData(tokens, choice, self._states(network, tokens, run))
-        positives = _positives(corpus)
+        positives = positive_pairs(corpus)
         if self.start == "documents":
             network.start(tokens, positives, data.states)
         if valid is not None:
@@ -325,7 +325,7 @@ def _own_randomness() -> Iterator[None]:
         yield
 
 
-def _positives(corpus: Corpus) -> sp.csr_matrix:
+def positive_pairs(corpus: Corpus) -> sp.csr_matrix:
     """csr (n, L): the pairs that are positive examples, as strongly as they are; those of weight 0 are none."""
     if corpus.pair_weight is None:
         return corpus.Y

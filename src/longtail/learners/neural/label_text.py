@@ -112,6 +112,11 @@ class LabelTextNetwork(HeadNetwork):
     def bind(self, encoder: EncoderNetwork, about: AboutLabels) -> None:
         """Reads the labels' texts with the encoder's word vectors; free vectors start from them."""
         words: nn.Embedding = encoder.words  # type: ignore[assignment]
+        if words.embedding_dim > self.width:
+            raise UsageError(
+                f"label texts have vectors of {words.embedding_dim} numbers, documents of {self.width} only: "
+                "more channels, or skip = true, make the encoder as wide"
+            )
         self._words = [words]
         self.texts = WordSums(about.texts)
         if self.options.graph:

@@ -306,6 +306,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         for name in ("astec", "inceptionxml", "inceptionxml-lf", "decaf", "eclare"):
             known[name] = partial(label_text.learner_section, name, all_results["label-text"])
         known["label-text"] = partial(label_text.recipe_section, all_results["label-text"])
+    if "nearest" in all_results:
+        known["nearest"] = partial(label_text.nearest_section, all_results["nearest"])
     if "label-text-facts" in all_results:
         known["label-text-facts"] = partial(label_text.facts_section, all_results["label-text-facts"])
     if "label-text-speed" in all_results:
@@ -338,7 +340,7 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
     if not all_results:
         raise UsageError(f"{results} has no results yet; run benchmarks/peers.py first")
     wanted = {docs: page(all_results)}
-    for marked in (readme, *sorted(docs.parent.glob("methods/*.md"))):
+    for marked in (readme, docs.parent / "nearest-neighbours.md", *sorted(docs.parent.glob("methods/*.md"))):
         if marked.exists():
             wanted[marked] = filled(marked.read_text(encoding="utf-8"), blocks(all_results), marked.name)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -165,3 +165,36 @@ def speed_section(results: Results) -> str:
     loads = [row["load_before"] for row in results["rows"] if row.get("load_before") is not None]
     busy = f" Load before a row started: up to {max(loads):.1f}." if loads else ""
     return "\n\n".join([*blocks, f"All cores. {machine_line(results)}{busy} Made by `{results['command']}`."])
+
+
+#: Recall of the 100 nearest that a search must reach to be compared.
+ENOUGH = 0.95
+
+
+def nearest_section(results: Results) -> str:
+    """Processor time of libraries for nearest neighbours, one thread, at the cheapest setting of enough recall."""
+    blocks = []
+    for name in dict.fromkeys(row["set"] for row in results["rows"]):
+        lines = [
+            f"**{name}**",
+            "",
+            "| method | build s | query ms | recall@100 | index MB | same again |",
+            "|---|--:|--:|--:|--:|---|",
+        ]
+        for row in results["rows"]:
+            if row["set"] != name or row["threads"] != 1:
+                continue
+            good = [each for each in row["searches"] if each["recall"] >= ENOUGH]
+            best = (
+                min(good, key=lambda each: each["cpu_ms"])
+                if good
+                else max(row["searches"], key=lambda each: each["recall"])
+            )
+            again = {True: "yes", False: "no"}.get(row.get("same_again"), "-")  # type: ignore[arg-type]
+            lines.append(
+                f"| {row['method']} | {row['build_cpu_s']:.1f} | {best['cpu_ms']:.3f} | {best['recall']:.3f} "
+                f"| {row['index_mb']:.0f} | {again} |"
+            )
+        blocks.append("\n".join(lines))
+    note = f"Processor time of one thread, the cheapest setting of recall {ENOUGH} or the best there was."
+    return "\n\n".join([*blocks, f"{note} {machine_line(results)} Made by `{results['command']}`."])

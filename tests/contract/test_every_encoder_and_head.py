@@ -43,7 +43,7 @@ ENCODERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "weighted-bag": lambda folder: WEIGHTED,
     "weighted-bag, as published": lambda folder: {**WEIGHTED, "rectified": True, "residual": True},
     "inception": lambda folder: INCEPTION,
-    "inception, as published": lambda folder: {**INCEPTION, "skip": False, "enhance": True},
+    "inception, as published": lambda folder: {**INCEPTION, "skip": False, "enhance": True, "channels": 40},
     "inception, routed": lambda folder: {**INCEPTION, "routed": True},
     "transformer": lambda folder: laroberta(folder)["encoder"],
     "transformer, frozen": lambda folder: {**laroberta(folder)["encoder"], "frozen": 1},

@@ -22,7 +22,7 @@ from longtail.corpus import Corpus  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
 from longtail.learners.linear.tree import Shape  # noqa: E402
 from longtail.learners.neural import attentionxml, heads  # noqa: E402
-from longtail.learners.neural.attentionxml import AttentionXML, _leaves, _lifted, _true_first  # noqa: E402
+from longtail.learners.neural.attentionxml import AttentionXML, _leaves, _true_first, lifted  # noqa: E402
 from longtail.learners.neural.batches import Children, OwnLabels  # noqa: E402
 from longtail.learners.neural.network import score_batches  # noqa: E402
 from longtail.read.synthetic import synthetic  # noqa: E402
@@ -73,10 +73,10 @@ def test_parents_hold_where_a_child_does() -> None:
     weight = np.array([0.5, 1, 1, 1, 1, 0, 1], dtype=np.float32)
     labels = LabelIndex([f"label {j}" for j in range(5)])
     given = Corpus(labels=labels, Y=Y, texts=["a", "b", "c"], pair_weight=weight)
-    lifted = _lifted(given, np.array([0, 1, 1, 0, -1], dtype=np.int32))
-    assert lifted.Y.toarray().tolist() == [[0.5, 0.5], [0, 0.75], [0, 0]]
-    assert lifted.labels.frequency.tolist() == [1, 2] and lifted.texts == given.texts
-    assert lifted.pair_weight is None
+    above = lifted(given, np.array([0, 1, 1, 0, -1], dtype=np.int32))
+    assert above.Y.toarray().tolist() == [[0.5, 0.5], [0, 0.75], [0, 0]]
+    assert above.labels.frequency.tolist() == [1, 2] and above.texts == given.texts
+    assert above.pair_weight is None
 
 
 def test_true_parents_come_first() -> None:
@@ -170,7 +170,7 @@ def naive_search(learner: AttentionXML, texts: Sequence[str]) -> np.ndarray:
     for network, size in zip(learner.networks_, [*learner._sizes(), learner.n_labels_], strict=True):
         probabilities = np.zeros((len(texts), size))
         for rows, _, found in score_batches(network, tokens, size):
-            probabilities[rows] = found.numpy()
+            probabilities[rows] = found.sigmoid().numpy()
         levels.append(probabilities)
     products = levels[0]
     for parent, probabilities in zip(learner.parents_, levels[1:], strict=True):

@@ -341,21 +341,23 @@ def _expanded(places: Ints, values: Floats, start: Longs, members: Ints, k: int)
 
 # helpers
 def _checked(given: NDArray[np.floating], what: str) -> Floats:
-    """Contiguous float32 (n, D); adding 0 makes -0 equal to 0 bit by bit."""
-    array = np.ascontiguousarray(given, dtype=np.float32) + np.float32(0)
+    """A contiguous copy, float32 (n, D)."""
+    array = np.array(given, dtype=np.float32, order="C")
     if array.ndim != 2:
         raise ValueError(f"{what} must be (n, D), not {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError(f"{what} must be finite numbers")
+    array += 0  # makes -0 equal to 0 bit by bit
     return array
 
 
 def _unit(vectors: Floats) -> Floats:
-    """Rows brought to unit length; zeros stay zeros."""
+    """Rows brought to unit length in place; zeros stay zeros."""
     # squares of small numbers vanish in single precision
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64)).astype(np.float32)
     lengths[lengths == 0] = 1
-    return vectors / lengths[:, None]
+    vectors /= lengths[:, None]
+    return vectors
 
 
 def _one_blas_thread() -> AbstractContextManager[Any]:

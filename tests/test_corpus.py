@@ -298,3 +298,10 @@ def test_with_reciprocal_keeps_what_a_filter_file_said() -> None:
     assert marked.reciprocal is not None
     assert marked.reciprocal.toarray().tolist() == [[True, True], [False, True]]
     assert (marked.with_reciprocal().reciprocal != marked.reciprocal).nnz == 0, "a second time changes nothing"
+
+
+def test_positives_are_pairs_as_strong_as_they_are_without_those_of_weight_0() -> None:
+    Y = sp.csr_matrix(np.array([[1, 0.5], [0, 1]], dtype=np.float32))
+    corpus = Corpus(labels=LabelIndex(["a", "b"]), Y=Y, pair_weight=np.array([0, 0.5, 1], dtype=np.float32))
+    assert corpus.positives().toarray().tolist() == [[0, 0.25], [0, 1]] and corpus.positives().nnz == 2
+    assert corpus.Y.nnz == 3, "the corpus stays as it is"

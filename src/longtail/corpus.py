@@ -102,6 +102,16 @@ class Corpus:
         """`origin`, or each row's own number where every row is a document."""
         return np.arange(len(self), dtype=np.int32) if self.origin is None else self.origin
 
+    def positives(self) -> sp.csr_matrix:
+        """csr (n, L): the pairs that are positive examples, as strongly as they are; those of weight 0 are none."""
+        if self.pair_weight is None:
+            return self.Y
+        Y: sp.csr_matrix = sp.csr_matrix(
+            (self.weighted_targets().copy(), self.Y.indices.copy(), self.Y.indptr.copy()), shape=self.Y.shape
+        )
+        Y.eliminate_zeros()
+        return Y
+
     def counted(self) -> Corpus:
         """The same corpus with its label counts taken from its own targets: what training starts with."""
         counts = np.bincount(self.Y.indices, minlength=self.n_labels)

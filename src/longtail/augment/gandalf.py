@@ -78,7 +78,7 @@ class Gandalf(GraphAugmenter):
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """The corpus with the labels' rows behind its documents; counts stay those of the original."""
         self.texts_of(corpus)
-        Y, names = positives(corpus), corpus.labels.names
+        Y, names = corpus.positives(), corpus.labels.names
         with run.stage("label graph"):
             soft = self.annotations(Y, corpus.labels, run.seed_of("label graph"), run)
         points = np.unique(Y.indices[: Y.indptr[originals(Y, corpus.labels)]])
@@ -96,15 +96,6 @@ class Gandalf(GraphAugmenter):
 def originals(Y: sp.csr_matrix, labels: LabelIndex) -> int:
     """Rows of documents; augmenters put theirs behind the documents that the labels were counted on."""
     return min(Y.shape[0], labels.documents or Y.shape[0])
-
-
-def positives(corpus: Corpus) -> sp.csr_matrix:
-    """csr (n, L): target times weight of the pairs that are positive examples; those of weight 0 are none."""
-    Y: sp.csr_matrix = sp.csr_matrix((corpus.weighted_targets(), corpus.Y.indices, corpus.Y.indptr), corpus.Y.shape)
-    if corpus.pair_weight is not None:
-        Y = Y.copy()
-        Y.eliminate_zeros()
-    return Y
 
 
 def longer(

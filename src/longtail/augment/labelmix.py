@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.augment.base import Augmenter
-from longtail.augment.gandalf import GraphAugmenter, longer, originals, positives
+from longtail.augment.gandalf import GraphAugmenter, longer, originals
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import PAD, Tokens
@@ -79,7 +79,7 @@ class LabelMix(_Joining):
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         texts = self.texts_of(corpus)
-        Y, labels = positives(corpus), corpus.labels if corpus.labels.documents else corpus.counted().labels
+        Y, labels = corpus.positives(), corpus.labels if corpus.labels.documents else corpus.counted().labels
         with run.stage("label graph"):
             soft = self.annotations(Y, labels, run.seed_of("label graph"), run)
         stored = slice(0, Y.indptr[originals(Y, labels)])

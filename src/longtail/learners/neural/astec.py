@@ -23,7 +23,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.attentionxml import lifted
-from longtail.learners.neural.base import filled, positive_pairs, texts_of, weights_of
+from longtail.learners.neural.base import filled, texts_of, weights_of
 from longtail.learners.neural.batches import ListedLabels, SharedLabels
 from longtail.learners.neural.clusters import label_clusters
 from longtail.learners.neural.encoders import Encoder
@@ -183,7 +183,7 @@ class Astec(ShortText):
 
 def centroids(vectors: NDArray[np.float32], corpus: Corpus) -> NDArray[np.float32]:
     """float32 (L, D): the mean of the vectors of each label's documents, 0 for a label without any."""
-    Y = positive_pairs(corpus)
+    Y = corpus.positives()
     count = np.maximum(np.asarray(Y.sum(axis=0)).ravel(), 1e-9)
     return ((Y.T @ vectors) / count[:, None]).astype(np.float32)
 

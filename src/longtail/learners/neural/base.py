@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import orjson
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
@@ -160,7 +159,7 @@ class NeuralLearner(Learner):
     ) -> None:
         tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
         data = TrainingData(tokens, choice, self._states(network, tokens, run))
-        positives = positive_pairs(corpus)
+        positives = corpus.positives()
         if self.start == "documents":
             network.start(tokens, positives, data.states)
         if valid is not None:
@@ -323,17 +322,6 @@ def _own_randomness() -> Iterator[None]:
     """Draws from torch's generator, which dropout knows no other than, and leaves it to others as it was."""
     with torch.random.fork_rng(devices=[]):
         yield
-
-
-def positive_pairs(corpus: Corpus) -> sp.csr_matrix:
-    """csr (n, L): the pairs that are positive examples, as strongly as they are; those of weight 0 are none."""
-    if corpus.pair_weight is None:
-        return corpus.Y
-    Y: sp.csr_matrix = sp.csr_matrix(
-        (corpus.weighted_targets().copy(), corpus.Y.indices.copy(), corpus.Y.indptr.copy()), shape=corpus.Y.shape
-    )
-    Y.eliminate_zeros()
-    return Y
 
 
 def label_texts(labels: LabelIndex) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.graphs.cluster import balanced
-from longtail.learners.neural.base import positive_pairs, texts_of
+from longtail.learners.neural.base import texts_of
 from longtail.learners.neural.label_text import AboutLabels, unit
 from longtail.run import Run
 
@@ -26,7 +26,7 @@ def label_clusters(
     A label without documents goes by its text.
     """
     X = encoder.weights(encoder.tokens(texts_of(corpus), run))
-    made = sp.csr_matrix(positive_pairs(corpus).T @ X)
+    made = sp.csr_matrix(corpus.positives().T @ X)
     empty = np.diff(made.indptr) == 0
     made = unit(made) + sp.csr_matrix(sp.diags_array(empty.astype(np.float32)) @ about.texts)
     if about.graph is not None:

@@ -21,6 +21,8 @@ from longtail.errors import ModelError
 MOST_HEADER_BYTES = 2 << 20
 MOST_ARRAYS = 10_000
 MOST_DIMENSIONS = 32
+#: Opening brackets in a header: three an array and some to spare. Counting them takes no time; a parsed million does.
+MOST_BRACKETS = 4 * MOST_ARRAYS
 
 #: Array data starts at a multiple of this many bytes, so that vector instructions find it aligned.
 ALIGNMENT = 64
@@ -88,7 +90,10 @@ def read_arrays(data: mmap.mmap | bytes, where: str) -> dict[str, NDArray[Any]]:
     header_bytes = int.from_bytes(data[:8], "little")
     if header_bytes > min(MOST_HEADER_BYTES, size - 8):
         raise ModelError(f"{where} is no safetensors file: its header would take {header_bytes} bytes")
-    header = strict_json(data[8 : 8 + header_bytes], where)
+    packed = data[8 : 8 + header_bytes]
+    if _brackets(packed) > MOST_BRACKETS:
+        raise ModelError(f"{where} is no safetensors file: its header has more than {MOST_BRACKETS} brackets")
+    header = strict_json(packed, where)
     if not isinstance(header, dict):
         raise ModelError(f"{where} is no safetensors file: its header is not an object")
     header.pop("__metadata__", None)
@@ -133,12 +138,18 @@ def write_arrays(handle: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
     packed += b" " * (-(8 + len(packed)) % ALIGNMENT)
     if len(packed) > MOST_HEADER_BYTES:
         raise ValueError(f"the names of the arrays take {len(packed)} bytes; at most {MOST_HEADER_BYTES} are read back")
+    if _brackets(packed) > MOST_BRACKETS:
+        raise ValueError(f"the names of the arrays have brackets; at most {MOST_BRACKETS} are read back")
     handle.write(len(packed).to_bytes(8, "little"))
     handle.write(packed)
     for name in order:
         content = ready[name].reshape(-1).view(np.uint8)
         for position in range(0, len(content), BLOCK):
             handle.write(content[position : position + BLOCK].data)
+
+
+def _brackets(header: bytes) -> int:
+    return header.count(b"[") + header.count(b"{")
 
 
 def _portable(name: str, array: NDArray[Any]) -> NDArray[Any]:

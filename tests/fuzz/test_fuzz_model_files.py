@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -23,7 +25,7 @@ from longtail import persist
 from longtail.errors import ModelError
 from longtail.labels import LabelIndex
 from longtail.persist import load_model, save_model
-from longtail.safe import MOST_ARRAYS, read_arrays
+from longtail.safe import MOST_ARRAYS, read_arrays, write_arrays
 
 LABELS = LabelIndex(["cats", "dogs", "Zürich"], ["felis", "", "a town"], np.array([3, 0, 12]), 14)
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -39,10 +41,13 @@ def save(directory: Path) -> Path:
 
 def refused(directory: Path) -> str:
     """The complaint, which must come within 2 s and 64 MB and be one line."""
-    begin = time.process_time()
+    gc.freeze()  # what other tests left in memory is not for the collector to walk through here
+    begin = time.thread_time()
     with pytest.raises(ModelError) as caught:
         load_model(directory)
-    assert time.process_time() - begin < 2
+    spent = time.thread_time() - begin
+    gc.unfreeze()
+    assert spent < 2
     tracemalloc.start()  # a second time, as tracing is slow
     try:
         with pytest.raises(ModelError):
@@ -152,6 +157,12 @@ HOSTILE_ARRAYS = {
     "not aligned": with_header({"a": entry("U8", [1], [0, 1]), "b": entry(offsets=[1, 5])}, b"\0" * 5),
     "truth value 2": with_header({"a": entry("BOOL", [1], [0, 1])}, b"\2"),
 }
+
+
+def test_what_would_not_be_read_back_is_not_written() -> None:
+    """A header full of brackets is refused unparsed, so names must not bring them."""
+    with pytest.raises(ValueError, match="brackets"):
+        write_arrays(io.BytesIO(), {"[" * 50_000: np.zeros(1)})
 
 
 @pytest.mark.parametrize("attack", HOSTILE_ARRAYS)

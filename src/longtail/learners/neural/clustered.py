@@ -132,8 +132,8 @@ class Clustered(ShortText):
         if (cluster is None) != (self.shortlist == "none"):
             raise ValueError("the model has clusters where its options have none, or none where they have")
         if self.cluster_ is not None:
-            count = int(np.asarray(rest["labels"]).ravel()[0])
-            found = self.cluster_
+            found, labels = self.cluster_, np.asarray(rest["labels"])
+            count = int(labels.ravel()[0]) if labels.dtype.kind == "i" else 0
             if found.dtype != np.int32 or found.shape != (count,) or found.min() < 0 or found.max() >= count:
                 raise ValueError("not every label has a cluster")
         super().restore(rest)

@@ -54,14 +54,14 @@ ATTENTION = {"part": "label-text", "join": "attention", "residual": True}
 PUBLISHED: dict[str, dict[str, Any]] = {
     "astec": {"modules": True, "encoder": {"part": "weighted-bag", "rectified": True}},
     "inceptionxml": {
-        "encoder": {"part": "inception", "max_length": 32, "enhance": True, "skip": False},
+        "encoder": {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False},
         "start": "random",
     },
     "inceptionxml-plus": {
         "part": "inceptionxml",
         "shortlist": "clusters",
         "detached": 0.22,
-        "encoder": {"part": "inception", "max_length": 32, "enhance": True, "skip": False},
+        "encoder": {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False},
     },
     "decaf": {
         "shortlist": "clusters",
@@ -79,7 +79,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "inceptionxml-lf": {
         "shortlist": "clusters",
         "first_phase": 0.5,
-        "encoder": {"part": "inception", "routed": True, "max_length": 32, "enhance": True, "skip": False},
+        "encoder": {"part": "inception", "routed": True, "window": 32, "max_length": 32, "enhance": True, "skip": False},
         "head": {**ATTENTION, "graph": True, "gelu": True, "start": "text"},
     },
 }

@@ -105,7 +105,7 @@ def laroberta(folder: str) -> Config:
 
 #: Learners of short texts: small, without the dropout that many documents would need, and their own rates.
 WEIGHTED = {"part": "weighted-bag", "size": 32, "dropout": 0.0}
-INCEPTION = {"part": "inception", "size": 80, "channels": 4, "max_length": 8, "dropout": 0.0}
+INCEPTION = {"part": "inception", "size": 80, "channels": 4, "window": 8, "dropout": 0.0}
 TITLES = {
     "epochs": 1, "least_steps": 30, "batch": 16, "warm_up": 4, "negatives": 0,
     "rate": 0.01, "word_rate": 0.05, "label_rate": 0.05, "encoder": WEIGHTED,

@@ -14,7 +14,7 @@ from longtail.run import Run
 #: One thread, so that torch adds up in one order.
 ONE = Run(threads=1)
 WEIGHTED = {"part": "weighted-bag", "size": 24, "dropout": 0.0}
-INCEPTION = {"part": "inception", "size": 80, "channels": 3, "max_length": 6, "dropout": 0.0}
+INCEPTION = {"part": "inception", "size": 80, "channels": 3, "window": 6, "dropout": 0.0}
 LABEL_TEXT = {"part": "label-text", "dropout": 0.0, "bias": -3.0}
 ATTENDED = {**LABEL_TEXT, "graph": True, "join": "attention", "residual": True}
 CLUSTERS = {"shortlist": "clusters", "cluster_size": 3, "candidates": 3}

@@ -29,7 +29,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 def inception(**options: Any) -> Inception:
-    made = Inception(**{"size": 80, "channels": 3, "max_length": 6, "dropout": 0.0, "enhance": False, **options})
+    made = Inception(**{"size": 80, "channels": 3, "window": 6, "dropout": 0.0, "enhance": False, **options})
     made.fit_tokeniser(WORDS, ONE)
     return made
 
@@ -56,7 +56,7 @@ def batch_of(encoder: Inception, texts: list[str]) -> Batch:
 class TestSizes:
     def test_as_published(self) -> None:
         """300 numbers, every fourth place twice, 32 channels: 15 places and 480 features."""
-        network = inception(size=300, channels=32, max_length=32, skip=False).network().eval()
+        network = inception(size=300, channels=32, window=32, skip=False).network().eval()
         assert network.features == network.width == network.plain == 480
         assert network.gather.in_channels == 96
         assert inception(size=300, channels=32, routed=True).network().gather.in_channels == 32
@@ -83,6 +83,24 @@ class TestSizes:
         encoder = inception(**FORMS[form])
         network = encoder.network().train()
         network(batch_of(encoder, ["red"])).sum().backward()
+
+
+class TestWindow:
+    LONG = "red green blue white grey black red"
+
+    def test_words_behind_the_window_count_in_the_sum(self) -> None:
+        """Titles are longer than the convolutions look: a regulation's subject comes behind its number."""
+        encoder = inception(window=3)
+        network = drawn(encoder)
+        short, long = network(batch_of(encoder, ["red green blue", self.LONG]))
+        assert not torch.allclose(short, long, atol=1e-3)
+        assert encoder.tokens([self.LONG], ONE).lengths.tolist() == [7]
+
+    def test_convolutions_see_the_window_only(self) -> None:
+        encoder = inception(window=3, skip=False)
+        network = drawn(encoder)
+        first, second = network(batch_of(encoder, ["red green grey white", "red green grey blue"]))
+        torch.testing.assert_close(first, second)
 
 
 class TestRing:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from longtail.features.tokens import FIRST_WORD  # noqa: E402
 from longtail.learners.neural.batches import Batch, token_tensors  # noqa: E402
-from longtail.learners.neural.blocks import Residual, WordSums  # noqa: E402
+from longtail.learners.neural.blocks import Residual, WordSums, drop  # noqa: E402
 from longtail.learners.neural.titles import WeightedBag  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
@@ -119,6 +119,35 @@ def block(weight: Any = TURN, **options: Any) -> Residual:
     with torch.no_grad():
         made.layer.parametrizations.weight.original.copy_(weight)
     return made
+
+
+class TestDrop:
+    @pytest.mark.parametrize("share", [0.2, 0.5, 0.99])
+    def test_what_is_left(self, share: float) -> None:
+        torch.manual_seed(1)
+        found = drop(torch.ones(999, 101), share, True)
+        assert (found == 0).float().mean().item() == pytest.approx(share, abs=0.01)
+        assert found.mean().item() == pytest.approx(1, abs=0.05)
+        assert len(found.unique()) == 2
+        columns = (found == 0).float().mean(dim=0)  # no place is spared, nor doomed
+        assert columns.min() > share - 0.1 and columns.max() < share + 0.1
+
+    def test_gradients_go_where_values_went(self) -> None:
+        values = torch.randn(7, 5, requires_grad=True)
+        found = drop(values, 0.5, True)
+        found.sum().backward()
+        torch.testing.assert_close(values.grad * values, found)
+
+    def test_nothing_is_dropped_outside_of_training(self) -> None:
+        values = torch.randn(3, 4)
+        assert drop(values, 0.5, False) is values and drop(values, 0.0, True) is values
+
+    def test_as_the_seed_says(self) -> None:
+        def drawn(seed: int) -> Any:
+            torch.manual_seed(seed)
+            return drop(torch.ones(50), 0.5, True)
+
+        assert torch.equal(drawn(1), drawn(1)) and not torch.equal(drawn(1), drawn(2))
 
 
 class TestResidual:

@@ -19,6 +19,7 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from longtail.errors import UsageError
+from longtail.learners.neural.blocks import drop
 from longtail.learners.neural.encoders import EncoderNetwork
 from longtail.learners.neural.hooks import Hooks
 from longtail.learners.neural.titles import TitleEncoder, TitleNetwork
@@ -34,7 +35,8 @@ SHARE = 0.03
 
 @dataclass(kw_only=True)
 class Inception(TitleEncoder):
-    max_length: int = option(16, "words read of a text, which are the channels (InceptionXML: 32)", low=1, high=512)
+    window: int = option(16, "first words of a text, which the convolutions see as channels (InceptionXML: 32)", low=1,
+                         high=512)  # fmt: skip
     size: int = option(200, "width of the word embeddings (InceptionXML: 300)", low=NARROWEST, high=4096)
     channels: int = option(32, "channels of the convolutions (InceptionXML: 32)", low=1, high=512)
     enhance: bool = option(False, "self-attention over words and embedding before the convolutions (InceptionXML: yes)")
@@ -56,8 +58,8 @@ class Inception(TitleEncoder):
 class InceptionNetwork(TitleNetwork):
     def __init__(self, options: Inception) -> None:
         super().__init__(options)
-        self.length, self.dropout, self.routed = options.max_length, options.dropout, options.routed
-        words, channels = options.max_length, options.channels
+        self.window, self.dropout, self.routed = options.window, options.dropout, options.routed
+        words, channels = options.window, options.channels
         self.over_words = SelfAttention(words) if options.enhance else None
         self.over_numbers = SelfAttention(options.size) if options.enhance else None
         self.mix = nn.Conv1d(words, words, 1)
@@ -81,7 +83,7 @@ class InceptionNetwork(TitleNetwork):
         """(B, width): with `skip` the sum of the embeddings, and the features brought to their width added to it."""
         inside = embedded * mask[:, :, None]
         bag = inside.sum(dim=1)
-        values = functional.pad(inside, (0, 0, 0, max(0, self.length - inside.shape[1])))[:, : self.length]
+        values = functional.pad(inside, (0, 0, 0, max(0, self.window - inside.shape[1])))[:, : self.window]
         # embeddings are small numbers, and rows of padding are 0: both are what batch norms are for
         if self.over_words is not None and self.over_numbers is not None:
             values = self.over_numbers(self.over_words(values).transpose(1, 2)).transpose(1, 2)
@@ -93,11 +95,11 @@ class InceptionNetwork(TitleNetwork):
             joined = (torch.stack(maps, dim=1) * share[:, :, None, None]).sum(dim=1)
         else:
             joined = torch.cat(maps, dim=1)
-        joined = functional.dropout(self.looked(functional.gelu(joined)), self.dropout, self.training)
+        joined = drop(self.looked(functional.gelu(joined)), self.dropout, self.training)
         features = self.gathered(functional.gelu(self.gather(joined))).flatten(1)
         vector = self.layered(functional.gelu(self.layer(features)))
         vector = features + vector if self.share is None else bag + self.share * vector
-        return functional.dropout(vector, self.dropout, self.training)
+        return drop(vector, self.dropout, self.training)
 
 
 class SelfAttention(nn.Module):

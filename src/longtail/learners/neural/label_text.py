@@ -25,7 +25,7 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from longtail.errors import UsageError
-from longtail.learners.neural.blocks import Residual, WordSums
+from longtail.learners.neural.blocks import Residual, WordSums, drop
 from longtail.learners.neural.encoders import EncoderNetwork
 from longtail.learners.neural.heads import Head, HeadNetwork, Pooled, PooledNetwork
 from longtail.learners.neural.hooks import NONE, Hooks
@@ -151,7 +151,7 @@ class LabelTextNetwork(HeadNetwork):
                 total = total + part * gate.sigmoid()
             return total
         looked = [
-            layer(functional.relu(functional.dropout(part, self.options.dropout, self.training)))
+            layer(functional.relu(drop(part, self.options.dropout, self.training)))
             for part, layer in zip(made, self.look, strict=True)
         ]
         share = self.choose(torch.cat(looked, dim=1)).softmax(dim=1)

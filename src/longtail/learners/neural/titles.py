@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.blocks import Residual
+from longtail.learners.neural.blocks import Residual, drop
 from longtail.learners.neural.encoders import EncoderNetwork, WordEncoder
 from longtail.learners.neural.hooks import Hooks
 from longtail.part import Arrays, option
@@ -33,7 +33,7 @@ class TitleNetwork(EncoderNetwork):
         weights = self.idf[tokens]  # type: ignore[index]
         weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-9)
         embedded: Tensor = self.words(tokens) * weights[:, :, None]
-        return functional.dropout(embedded, self.dropout_words, self.training)
+        return drop(embedded, self.dropout_words, self.training)
 
 
 @dataclass(kw_only=True)
@@ -42,7 +42,7 @@ class TitleEncoder(WordEncoder):
 
     spaces: ClassVar[tuple[str, ...]] = ("tokens",)
     whole: ClassVar[bool] = True
-    max_length: int = option(32, "words read of a text (InceptionXML: 32)", low=1, high=100_000)
+    max_length: int = option(128, "words read of a text", low=1, high=100_000)
     size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
     dropout_words: float = option(0.0, "dropout of word embeddings", low=0, high=0.99)
 
@@ -102,5 +102,5 @@ class WeightedBagNetwork(TitleNetwork):
         vector = (embedded * mask[:, :, None]).sum(dim=1)
         if self.rectified:
             vector = functional.relu(vector)
-        vector = functional.dropout(vector, self.dropout, self.training)
+        vector = drop(vector, self.dropout, self.training)
         return vector if self.block is None else self.block(vector)

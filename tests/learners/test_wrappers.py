@@ -83,16 +83,17 @@ def test_decoupled_by_count_and_impossible_splits(corpora):
         Decoupled(learner="parabell")
 
 
-def test_ensemble_by_hand(corpora):
+@pytest.mark.parametrize(("scale", "power"), [("max", 1), ("root", 0.5)])
+def test_ensemble_by_hand(corpora, scale, power):
     train, test = corpora
-    learner = Ensemble(members=[ONE, {"part": "one-vs-all"}], weights=[3, 1]).fit(train)
+    learner = Ensemble(members=[ONE, {"part": "one-vs-all"}], weights=[3, 1], scale=scale).fit(train)
     scores = learner.score(test, 3)
     a, b = (member.score(test, 200) for member in learner.members)
     for i in range(0, len(test), 60):
         total = {}
         for member, weight in ((a, 0.75), (b, 0.25)):
             for label, value in zip(member.ids[i][:100], member.values[i][:100], strict=True):
-                total[label] = total.get(label, 0) + weight * value / member.values[i, 0]
+                total[label] = total.get(label, 0) + weight * (value / member.values[i, 0]) ** power
         best = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:3]
         np.testing.assert_allclose(scores.values[i], [value for _, value in best], rtol=1e-5)
 

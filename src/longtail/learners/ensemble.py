@@ -29,8 +29,12 @@ class Ensemble(Learner):
 
     members: list[Any] = option(["parabel", "bonsai"], "the learners, as names or with options of their own")
     weights: list[float] | None = option(None, "weight of each member; equal if not given")
-    scale: str = option("max", "max: each member's best label of a document scores 1; none: as they are",
-                        choices=("max", "none"))  # fmt: skip
+    scale: str = option(
+        "max",
+        "max: each member's best label of a document scores 1; root: square roots of those, which favour labels that "
+        "several members find; none: as they are",
+        choices=("max", "root", "none"),
+    )
 
     draws_noise = True
 
@@ -80,8 +84,10 @@ class Ensemble(Learner):
         for member, weight in zip(self.members, weights / weights.sum(), strict=True):
             scores = member.score(corpus, max(k, SHORTLIST), run=run)
             values = scores.values
-            if self.scale == "max":
+            if self.scale != "none":
                 values = values / np.maximum(values.max(axis=1, keepdims=True, initial=0), np.float32(1e-30))
+            if self.scale == "root":
+                values = np.sqrt(values)
             matrix = Scores(scores.ids, (values * weight).astype(np.float32)).to_csr(self.n_labels_)
             total = matrix if total is None else total + matrix
         total.data = np.minimum(total.data, np.float32(1))

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from longtail.features.tokens import FIRST_WORD  # noqa: E402
 from longtail.learners.neural.batches import Batch, token_tensors  # noqa: E402
-from longtail.learners.neural.blocks import Residual, WordSums, drop  # noqa: E402
+from longtail.learners.neural.blocks import NeighbourSums, Residual, WordSums, drop, neighbour_sums  # noqa: E402
 from longtail.learners.neural.titles import WeightedBag  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
@@ -217,3 +217,36 @@ class TestWordSums:
 
     def test_it_is_data_and_not_kept(self) -> None:
         assert not WordSums(self.made()[0]).state_dict()
+
+
+class TestNeighbourSums:
+    def made(self) -> tuple[sp.csr_matrix, sp.csr_matrix, Any]:
+        rng = np.random.default_rng(3)
+        graph = sp.random(9, 9, density=0.5, format="csr", dtype=np.float32, random_state=rng)
+        texts = sp.random(9, 40, density=0.3, format="csr", dtype=np.float32, random_state=rng)
+        torch.manual_seed(0)
+        return sp.csr_matrix(graph), sp.csr_matrix(texts), torch.nn.Embedding(40, 3, sparse=True)
+
+    def test_as_the_sums_of_the_product(self) -> None:
+        graph, texts, words = self.made()
+        rows = np.array([7, 2, 2, 4])
+        at_once = WordSums(sp.csr_matrix(graph @ texts))(rows, words)
+        in_two = NeighbourSums(graph, WordSums(texts))(rows, words)
+        torch.testing.assert_close(in_two, at_once)
+        direction = torch.randn(at_once.shape)
+        gradients = []
+        for found in (at_once, in_two):
+            words.weight.grad = None
+            (found * direction).sum().backward()
+            gradients.append(words.weight.grad.to_dense())
+        torch.testing.assert_close(gradients[0], gradients[1])
+
+    def test_the_shorter_way_is_taken(self) -> None:
+        graph, texts, _ = self.made()
+        dense = sp.csr_matrix(np.ones((60, 60), dtype=np.float32))
+        wide = sp.csr_matrix(np.eye(60, dtype=np.float32))
+        assert type(neighbour_sums(graph, texts)) is WordSums
+        assert type(neighbour_sums(sp.csr_matrix(dense), wide)) is WordSums  # a product no longer than its factors
+        far = sp.csr_matrix(np.kron(np.eye(3), np.ones((20, 20))).astype(np.float32))
+        many = sp.random(60, 4000, density=0.01, format="csr", dtype=np.float32, random_state=np.random.default_rng(4))
+        assert type(neighbour_sums(far, sp.csr_matrix(many))) is NeighbourSums

@@ -82,8 +82,28 @@ class WordSums(nn.Module):
             return torch.zeros(len(rows), words.embedding_dim, device=device)
         return functional.embedding_bag(
             torch.from_numpy(places).to(device),
-            words(torch.from_numpy(found).to(device)),
+            self._vectors(found, words),
             torch.from_numpy(ends - lengths).to(device),
             mode="sum",
             per_sample_weights=torch.from_numpy(self.weight[entries]).to(device),
         )
+
+    def _vectors(self, found: NDArray[np.int64], words: nn.Embedding) -> Tensor:
+        return words(torch.from_numpy(found).to(words.weight.device))
+
+
+class NeighbourSums(WordSums):
+    """Rows of a graph times the word sums of its nodes, (graph @ texts) @ words without the product of the two."""
+
+    def __init__(self, graph: sp.csr_matrix, texts: WordSums) -> None:
+        super().__init__(graph)
+        self.texts = texts
+
+    def _vectors(self, found: NDArray[np.int64], words: nn.Embedding) -> Tensor:
+        return self.texts(found, words)
+
+
+def neighbour_sums(graph: sp.csr_matrix, texts: sp.csr_matrix) -> WordSums:
+    """Word sums of graph @ texts, by that product where it is short and in two goes where it is long."""
+    product = sp.csr_matrix(graph @ texts)
+    return WordSums(product) if product.nnz <= 2 * (graph.nnz + texts.nnz) else NeighbourSums(graph, WordSums(texts))

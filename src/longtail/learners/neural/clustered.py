@@ -46,7 +46,7 @@ class Clustered(ShortText):
         8, "labels of a cluster, at the most (131,073 in 16,384 as published)", low=1, high=65_535
     )
     head_labels: int = option(500, "labels with more documents are clusters of their own", low=1)
-    candidates: int = option(32, "clusters of a document whose labels are looked at", low=1, high=100_000)
+    candidates: int = option(16, "clusters of a document whose labels are looked at", low=1, high=100_000)
     surrogate: int = option(0, "epochs on clusters alone before labels are learnt (DECAF, ECLARE: 20)", low=0)
     detached: float = option(
         0.0, "share of the training in which the labels' loss does not reach the encoder (InceptionXML+: 10 of 45)",

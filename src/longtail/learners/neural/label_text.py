@@ -25,7 +25,7 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from longtail.errors import UsageError
-from longtail.learners.neural.blocks import Residual, WordSums, drop
+from longtail.learners.neural.blocks import Residual, WordSums, drop, neighbour_sums
 from longtail.learners.neural.encoders import EncoderNetwork
 from longtail.learners.neural.heads import Head, HeadNetwork, Pooled, PooledNetwork
 from longtail.learners.neural.hooks import NONE, Hooks
@@ -121,7 +121,7 @@ class LabelTextNetwork(HeadNetwork):
         self.texts = WordSums(about.texts)
         if self.options.graph:
             assert about.graph is not None
-            self.around = WordSums(sp.csr_matrix(about.graph @ about.texts))
+            self.around = neighbour_sums(about.graph, about.texts)
         if self.vectors is not None:
             nn.init.zeros_(self.vectors.weight)
             if self.options.start != "zero":

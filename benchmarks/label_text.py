@@ -51,17 +51,15 @@ TREES = {
 NEURAL = ("astec", "inceptionxml", "decaf", "eclare", "inceptionxml-lf")
 #: The pipelines as published, at the same epochs: options beside the learner's own.
 ATTENTION = {"part": "label-text", "join": "attention", "residual": True}
+INCEPTION = {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False}
 PUBLISHED: dict[str, dict[str, Any]] = {
     "astec": {"modules": True, "encoder": {"part": "weighted-bag", "rectified": True}},
-    "inceptionxml": {
-        "encoder": {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False},
-        "start": "random",
-    },
+    "inceptionxml": {"encoder": INCEPTION, "start": "random"},
     "inceptionxml-plus": {
         "part": "inceptionxml",
         "shortlist": "clusters",
         "detached": 0.22,
-        "encoder": {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False},
+        "encoder": INCEPTION,
     },
     "decaf": {
         "shortlist": "clusters",
@@ -79,7 +77,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "inceptionxml-lf": {
         "shortlist": "clusters",
         "first_phase": 0.5,
-        "encoder": {"part": "inception", "routed": True, "window": 32, "max_length": 32, "enhance": True, "skip": False},
+        "encoder": {**INCEPTION, "routed": True},
         "head": {**ATTENTION, "graph": True, "gelu": True, "start": "text"},
     },
 }

@@ -150,27 +150,6 @@ def test_negatives_come_from_the_node_only():
     assert not (own.weight < 0).any()
 
 
-def test_a_weak_pair_counts_for_its_label_and_not_on_the_way_there():
-    # Rows: A for sure, B for sure, D for sure, C for sure and perhaps A, perhaps A and nothing else.
-    A, B, C, D = range(4)
-    Y = sp.csr_matrix(np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0.3, 0, 1, 0], [0.3, 0, 0, 0]], np.float32))
-    corpus = replace(
-        synthetic(documents=5, labels=4, words=50, seed=1), X=sp.csr_matrix(np.eye(5, dtype=np.float32)), Y=Y
-    )
-    documents = Documents.of(corpus)
-    solver = Solver(0, 1.0, 0.01, 100, 0.0)
-
-    def features(members, children):
-        node = train_node(
-            documents, np.array(members, np.int32), np.array(children, np.int32), max(children) + 1, solver, 1
-        )
-        return node.features.tolist()
-
-    assert features([A, B], [0, 1]) == [0, 1, 3, 4]  # a leaf
-    assert features([A, B, D], [0, 0, 1]) == [0, 1, 2, 4]  # a node above labels: the row of C has no business there
-    assert features([A, B, C, D], [0, 0, 1, 1]) == [0, 1, 2, 3, 4]  # here it has
-
-
 def test_pruning_drops_small_weights_and_shrinks_the_model(corpora):
     train, _ = corpora
     full, pruned = (Parabel(trees=1, prune=p).fit(train).trees_[0] for p in (0.0, 0.3))

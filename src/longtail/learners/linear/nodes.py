@@ -16,11 +16,6 @@ from longtail.corpus import Corpus
 from longtail.graphs.cluster import compact
 from longtail.learners.linear.kernels import solve
 
-#: A pair that is weaker than this share of the document's strongest brings the document to the label, but not into the
-#: nodes on the way. Label texts with soft annotations (Gandalf) would else be in many branches, at half the time of the
-#: training and for nothing (measured on titles held out of gutenberg-lcsh-titles, three seeds).
-WEAK = 0.5
-
 
 @dataclass(frozen=True, eq=False)
 class Documents:
@@ -32,16 +27,15 @@ class Documents:
     label_start: NDArray[np.int64]
     label_documents: NDArray[np.int32]
     label_strength: NDArray[np.float32]  # target times pair weight; 0 marks a pair that is left out
-    strongest: NDArray[np.float32]  # of each document's pairs
     n_features: int
     noise: FeatureNoise
 
     @classmethod
     def of(cls, corpus: Corpus) -> Documents:
-        X, strength = corpus.features, corpus.weighted_targets()
-        strongest = np.zeros(X.shape[0], dtype=np.float32)
-        np.maximum.at(strongest, np.repeat(np.arange(len(strongest)), np.diff(corpus.Y.indptr)), strength)
-        pairs = sp.csr_matrix((strength + np.float32(1), corpus.Y.indices, corpus.Y.indptr), corpus.Y.shape)
+        X = corpus.features
+        pairs = sp.csr_matrix(
+            (corpus.weighted_targets() + np.float32(1), corpus.Y.indices, corpus.Y.indptr), corpus.Y.shape
+        )
         by_label = pairs.tocsc()  # strengths are shifted by 1 on the way, so that a stored 0 is never taken for absent
         return cls(
             X.indptr.astype(np.int64),
@@ -50,7 +44,6 @@ class Documents:
             by_label.indptr.astype(np.int64),
             by_label.indices.astype(np.int32, copy=False),
             by_label.data - np.float32(1),
-            strongest,
             X.shape[1],
             corpus.noise or FeatureNoise(0, 1.0, 0.0, 0, np.full(X.shape[0], -1, dtype=np.int32)),
         )
@@ -118,12 +111,10 @@ def train_node(
         documents.label_start,
         documents.label_documents,
         documents.label_strength,
-        documents.strongest,
         members,
         child_of_member,
         slot,
         all_documents,
-        WEAK if len(members) > n_children else 0.0,
     )
     indptr, indices, values, used = compact(
         documents.indptr, documents.indices, documents.values, rows, _scratch.get("feature", documents.n_features)
@@ -144,17 +135,15 @@ def _node_rows(
     label_start: Longs,
     label_documents: Ints,
     label_strength: Floats,
-    strongest: Floats,
     members: Ints,
     child_of_member: Ints,
     slot: Ints,
     all_documents: bool,
-    weak: float,
 ) -> tuple[Ints, Longs, Ints, Floats]:
     """Documents of a node (rising) and, for each, its children (rising) with the strongest pair under each.
 
-    A document belongs to the node if it carries one of the labels with a strength above 0 and no less than `weak` times
-    its strongest; slot is int32 (documents,), all -1, and is left so.
+    A document belongs to the node if it carries one of the labels with a strength above 0; slot is int32
+    (documents,), all -1, and is left so.
     """
     n = 0
     entries = 0
@@ -168,7 +157,7 @@ def _node_rows(
         for label in members:
             for q in range(label_start[label], label_start[label + 1]):
                 document = label_documents[q]
-                if slot[document] < 0 and label_strength[q] > 0 and label_strength[q] >= weak * strongest[document]:
+                if slot[document] < 0 and label_strength[q] > 0:
                     slot[document] = 0
                     rows[n] = document
                     n += 1

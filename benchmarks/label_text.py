@@ -48,7 +48,6 @@ TREES = {
     "parabel-3": {"part": "parabel", "trees": 3},
     "bonsai-3": {"part": "bonsai", "trees": 3},
 }
-NEURAL = ("astec", "inceptionxml", "decaf", "eclare", "inceptionxml-lf")
 #: The pipelines as published, at the same epochs: options beside the learner's own.
 ATTENTION = {"part": "label-text", "join": "attention", "residual": True}
 INCEPTION = {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False}
@@ -85,27 +84,29 @@ RECIPE = "label-text"
 #: Strengths of inverse propensity on top of the recipe.
 STRENGTHS = (0.0, 0.1, 0.2, 0.3, 0.5)
 TREE_SETTINGS = ("gandalf", "gandalf-no-soft", "labelmix", "labelmix-no-soft", "gandalf-printed", "gandalf-walk")
-FULL = ("plain", "gandalf", "labelmix", "gandalf-no-soft", "gandalf-steps", "labelmix-no-soft")
+FULL = ("plain", "gandalf", "labelmix", "gandalf-no-soft", "gandalf-steps")
 GUTENBERG, EURLEX = CORPORA
+BAGS, CONVOLUTIONS = ("astec", "decaf", "eclare"), ("inceptionxml", "inceptionxml-lf")
 #: What is run, in this order: (corpus, learner, settings, seeds).
 WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     *((corpus, "parabel-1", ("plain", *TREE_SETTINGS), SEEDS) for corpus in CORPORA),
     *((corpus, trees, ("plain", "gandalf"), SEEDS) for trees in ("parabel-3", "bonsai-3") for corpus in CORPORA),
     (GUTENBERG, "decaf", ("plain",), SEEDS[:1]),
     (GUTENBERG, RECIPE, ("plain",), SEEDS),
-    *((GUTENBERG, learner, ("plain", "gandalf"), SEEDS) for learner in NEURAL[:2]),
-    *((GUTENBERG, learner, FULL, SEEDS[:1]) for learner in ("astec", "decaf", "eclare")),
-    *((GUTENBERG, learner, ("plain", "gandalf", "labelmix"), SEEDS[:1]) for learner in NEURAL),
-    *((EURLEX, learner, ("plain", "gandalf", "labelmix"), SEEDS[:1]) for learner in ("astec", "decaf", "eclare")),
-    *((GUTENBERG, learner, ("published",), SEEDS[:1]) for learner in PUBLISHED),
-    (EURLEX, RECIPE, ("plain",), SEEDS[:1]),
-    *((EURLEX, learner, ("plain", "gandalf"), SEEDS[:1]) for learner in NEURAL),
-    *((GUTENBERG, learner, FULL, SEEDS[:1]) for learner in NEURAL),
-    *((EURLEX, learner, ("plain", "gandalf"), SEEDS) for learner in NEURAL[:2]),
-    (GUTENBERG, "decaf", ("plain",), SEEDS),
-    *((EURLEX, learner, FULL, SEEDS[:1]) for learner in NEURAL),
+    *((GUTENBERG, learner, ("plain", "gandalf"), SEEDS) for learner in ("astec", "inceptionxml")),
+    *((GUTENBERG, learner, FULL, SEEDS[:1]) for learner in BAGS),
+    *((GUTENBERG, learner, FULL[:3], SEEDS[:1]) for learner in CONVOLUTIONS),
+    *((EURLEX, learner, FULL[:3], SEEDS[:1]) for learner in BAGS),
     (EURLEX, RECIPE, ("plain",), SEEDS),
-    *((corpus, learner, FULL[:5], SEEDS) for corpus in CORPORA for learner in NEURAL[:2]),
+    *((EURLEX, learner, FULL[:2], SEEDS[:1]) for learner in CONVOLUTIONS),
+    (EURLEX, "astec", FULL[:2], SEEDS),
+    (GUTENBERG, "decaf", ("plain",), SEEDS),
+    *((GUTENBERG, learner, FULL, SEEDS[:1]) for learner in CONVOLUTIONS),
+    *((GUTENBERG, learner, ("published",), SEEDS[:1]) for learner in PUBLISHED),
+    *((EURLEX, learner, FULL, SEEDS[:1]) for learner in (*BAGS, *CONVOLUTIONS)),
+    *((corpus, "astec", FULL, SEEDS) for corpus in CORPORA),
+    (EURLEX, "inceptionxml", FULL[:2], SEEDS),
+    *((corpus, "inceptionxml", FULL, SEEDS) for corpus in CORPORA),
 )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS, load_average, run_rows
-from label_text import NEURAL, RECIPE, corpora
+from label_text import BAGS, CONVOLUTIONS, RECIPE, corpora
 from longtail import Tagger
 from longtail.read.synthetic import synthetic
 from longtail.recipe import Recipe
@@ -29,13 +29,16 @@ STEPS = 20
 #: Ways of finding labels that the 300,000 are tried with, beside the default.
 OTHER_WAYS: dict[str, dict[str, Any]] = {
     "astec-modules": {"part": "astec", "modules": True},
-    "decaf-clusters": {"part": "decaf", "shortlist": "clusters", "batch": 64},
+    **{
+        f"{learner}-clusters": {"part": learner, "shortlist": "clusters", "batch": 64}
+        for learner in ("decaf", "eclare", *CONVOLUTIONS)
+    },
 }
 
 
 def rows() -> list[dict[str, Any]]:
-    wanted = [("gutenberg-lcsh-titles", learner) for learner in (*NEURAL, RECIPE)]
-    wanted += [("synthetic-300k", learner) for learner in (*NEURAL, *OTHER_WAYS)]
+    wanted = [("gutenberg-lcsh-titles", learner) for learner in (*BAGS, *CONVOLUTIONS, RECIPE)]
+    wanted += [("synthetic-300k", learner) for learner in (*BAGS, *CONVOLUTIONS, *OTHER_WAYS)]
     return [{"row": f"{corpus}/{learner}", "corpus": corpus, "learner": learner} for corpus, learner in wanted]
 
 

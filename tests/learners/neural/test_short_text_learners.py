@@ -133,6 +133,29 @@ def test_fitted_saved_and_loaded(config: dict[str, Any], augment: list[str], tmp
         assert not same(tagger.learner.state(), plain.state()), "it does something"
 
 
+@pytest.mark.parametrize("config", CASES)
+def test_training_ends_where_validation_gets_worse(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, corpus, more = Trainings(monkeypatch), titles(), {"epochs": 8}
+    if "modules" in config:
+        more["rerank_epochs"] = 8
+    fit(config, corpus, **more)
+    full = [title for title, *_ in seen.batches]
+    seen.batches.clear()
+    figures: list[float] = []
+
+    def worse_and_worse(scores: Any, valid: Any, metric: str) -> float:
+        figures.append(1 / (1 + len(figures)))
+        return figures[-1]
+
+    monkeypatch.setattr(module, "measure", worse_and_worse)
+    build({**config, **more, "patience": 1}).fit(corpus, valid=corpus, run=ONE)
+    stopped = [title for title, *_ in seen.batches]
+    trained = set(full) & {"Training", "Phase II", "Re-ranker"}
+    assert trained
+    for title in trained:
+        assert 0 < stopped.count(title) < full.count(title), title
+
+
 # what each method is good for
 ENOUGH = {"least_steps": 60, "epochs": 1, "batch": 8}
 READS_TEXTS = ["decaf", "decaf, clusters", "eclare", "inceptionxml-lf", "inceptionxml-lf, clusters"]

@@ -83,7 +83,7 @@ class Astec(ShortText):
         self._take_words(self.network_, words)
         self._start_bias(self.network_.head, corpus.labels)
         own = ListedLabels(corpus.Y, corpus.pair_weight, lists, self.random)
-        self._train(self.network_, corpus, None, own, hooks, run, "Training")
+        self._train(self.network_, corpus, valid, own, hooks, run, "Training")
         # IV
         self.reranker_: Network | None = None
         if self.rerank_epochs:
@@ -91,7 +91,7 @@ class Astec(ShortText):
             self.reranker_ = self._plain_network(corpus.n_labels, run, "re-ranker", residual=True)
             self._start_bias(self.reranker_.head, corpus.labels)
             hard = ListedLabels(corpus.Y, corpus.pair_weight, found.ids, self.random)
-            self._train(self.reranker_, corpus, None, hard, hooks, run, "Re-ranker", epochs=self.rerank_epochs)
+            self._train(self.reranker_, corpus, valid, hard, hooks, run, "Re-ranker", epochs=self.rerank_epochs)
 
     def _plain_network(self, n_labels: int, run: Run | None, name: str, *, residual: bool = False) -> Network:
         """The encoder with or without its residual block, and a separator a label."""

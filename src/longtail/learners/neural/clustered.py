@@ -66,7 +66,7 @@ class Clustered(ShortText):
         network = self._new_network(corpus.n_labels, run)
         network.head.bind(network.encoder, about)
         self._start_bias(network.head, corpus.labels)
-        self._fit_two(network, self._cluster_head(network, about), corpus, hooks, run, "Training")
+        self._fit_two(network, self._cluster_head(network, about), corpus, valid, hooks, run, "Training")
 
     def _cluster_head(self, network: Network, about: AboutLabels) -> HeadNetwork:
         """Clusters are told apart by vectors of their own, or by the texts of their labels together (DECAF, ECLARE)."""
@@ -87,12 +87,16 @@ class Clustered(ShortText):
         network: Network,
         clusters: HeadNetwork,
         corpus: Corpus,
+        valid: Corpus | None,
         hooks: list[Hook],
         run: Run,
         title: str,
         epochs: int | None = None,
     ) -> None:
-        """Clusters alone for the surrogate's epochs, then clusters and labels together."""
+        """Clusters alone for the surrogate's epochs, then clusters and labels together.
+
+        Validation looks at how labels are told apart, all of them.
+        """
         assert self.cluster_ is not None
         if self.surrogate:
             above = lifted(corpus, self.cluster_)
@@ -108,7 +112,7 @@ class Clustered(ShortText):
         )
         # the loss is taken over the lists that mining makes; the batch brings the documents' own labels
         choice = SharedLabels(corpus.Y, corpus.pair_weight, 1)
-        self._train(two, corpus, None, choice, [*hooks, mining], run, title, epochs=epochs)
+        self._train(two, corpus, valid, choice, [*hooks, mining], run, title, epochs=epochs)
         self.network_ = folded(two)
 
     @property

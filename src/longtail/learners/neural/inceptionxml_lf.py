@@ -88,7 +88,7 @@ class InceptionXMLLF(Clustered):
                 self.cluster_ = grouped(texts, alone, self.cluster_size, run)
             else:
                 self.cluster_ = label_clusters(self.encoder, corpus, about, self.cluster_size, run, self.head_labels)
-        self._fit_two(network, self._cluster_head(network, about), corpus, hooks, run, title, epochs=epochs)
+        self._fit_two(network, self._cluster_head(network, about), corpus, valid, hooks, run, title, epochs=epochs)
 
     @staticmethod
     def _take(network: Network, tied: Network) -> None:

@@ -143,7 +143,8 @@ class Module(lightning.LightningModule):
         states: NDArray[np.float16] | None,
         candidates: NDArray[np.int32] | None,
     ) -> Scores:
-        return best_labels(self.network, tokens, n_labels, k, states=states, candidates=candidates)
+        kept = Network(self.network.encoder, self.network.head.folded())  # label vectors are made once, not every batch
+        return best_labels(kept, tokens, n_labels, k, states=states, candidates=candidates)
 
 
 class _Outside:

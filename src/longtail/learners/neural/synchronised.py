@@ -56,8 +56,9 @@ class TwoHeads(HeadNetwork):
         return self.labels(own if self.label_block is None else self.label_block(own), mask, labels, hooks)
 
     def folded(self) -> HeadNetwork:
-        self.clusters, self.labels = self.clusters.folded(), self.labels.folded()
-        return self
+        made = TwoHeads(self.clusters.folded(), self.labels.folded(), self.width, None)
+        made.cluster_block, made.label_block = self.cluster_block, self.label_block
+        return made
 
 
 class ClusterView(HeadNetwork):

@@ -95,9 +95,9 @@ def method_section(method: str, results: Results) -> str:
 
 
 def recipe_section(results: Results) -> str:
-    """The recommended pair beside its members, and inverse propensity on top of it."""
+    """The recommended ensemble beside its members, and inverse propensity on top of it."""
     groups = tail_groups(results)
-    members = (("bonsai-3", "plain"), ("bonsai-3", "gandalf"), ("decaf", "plain"))
+    members = (("bonsai-3", "plain"), ("bonsai-3", "gandalf"), ("parabel-3", "gandalf"), ("decaf", "plain"))
     blocks = []
     for corpus in CORPORA:
         lines = [
@@ -109,7 +109,7 @@ def recipe_section(results: Results) -> str:
         for strength in rows[0]["inverse-propensity"] if rows else ():
             figures = [row["inverse-propensity"][strength] for row in rows]
             default = " (the recipe)" if float(strength) == STRENGTH else ""
-            name = f"both, inverse propensity to the power {strength}{default}"
+            name = f"all three, inverse propensity to the power {strength}{default}"
             lines.append(f"| {name} | {len(rows)} | {triple(figures, 'P')} | {triple(figures, 'PSP')} |")
         if lines:
             blocks.append(

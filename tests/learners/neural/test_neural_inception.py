@@ -15,7 +15,7 @@ from torch.nn import functional  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.learners.neural.batches import Batch, token_tensors  # noqa: E402
 from longtail.learners.neural.hooks import NONE  # noqa: E402
-from longtail.learners.neural.inception import KERNELS, STRIDE, Inception, SelfAttention, _around  # noqa: E402
+from longtail.learners.neural.inception import KERNELS, STRIDE, Inception, SelfAttention  # noqa: E402
 
 TEXTS = ["red green blue white", "red", "", "grey black green white red blue black", "never seen"]
 WORDS = TEXTS[:4]
@@ -103,22 +103,46 @@ class TestWindow:
         torch.testing.assert_close(first, second)
 
 
-class TestRing:
-    @pytest.mark.parametrize("kernel", KERNELS)
-    def test_every_kernel_gives_one_number_every_fourth_place(self, kernel: int) -> None:
-        conv = torch.nn.Conv1d(2, 3, kernel, stride=STRIDE)
-        values = torch.randn(1, 2, 40)
-        found = conv(_around(values, kernel))
-        assert found.shape == (1, 3, 10)
-        turned = conv(_around(values.roll(STRIDE, dims=2), kernel))
-        torch.testing.assert_close(turned, found.roll(1, dims=2))  # a ring has no end
+def around(values: Any, kernel: int) -> Any:
+    """Padded as a ring, so that every kernel gives one number every fourth place."""
+    side = (kernel - STRIDE) // 2
+    return functional.pad(values, (side, side), mode="circular") if side else values
 
-    @pytest.mark.parametrize(("kernel", "seen"), [(4, []), (8, [38, 39]), (16, [34, 35, 36, 37, 38, 39])])
-    def test_what_the_first_place_sees_of_the_end(self, kernel: int, seen: list[int]) -> None:
-        ones = torch.ones(1, 1, kernel)
-        values = torch.eye(40)[:, None]  # one text for each place
-        first = functional.conv1d(_around(values, kernel), ones, stride=STRIDE)[:, 0, 0]
-        assert first.nonzero()[:, 0].tolist() == [*range(kernel - len(seen)), *seen]
+
+class TestConvolutions:
+    @pytest.mark.parametrize("size", [80, 84, 200])
+    def test_as_torchs(self, size: int) -> None:
+        """Values and gradients of the three convolutions of a ring, and of the last one."""
+        network = drawn(inception(size=size))
+        values = torch.randn(3, 6, size, requires_grad=True)
+        ours = network._looked(values)
+        theirs = [conv(around(values, kernel)) for conv, kernel in zip(network.look, KERNELS, strict=True)]
+        self.same(ours, theirs, [values, *network.look.parameters()])
+        joined = torch.randn(3, size // STRIDE, 9, requires_grad=True)
+        self.same(
+            [network._gathered(joined)],
+            [network.gather(joined.transpose(1, 2))],
+            [joined, *network.gather.parameters()],
+        )
+
+    @staticmethod
+    def same(ours: list[Any], theirs: list[Any], parameters: list[Any]) -> None:
+        gradients: list[Any] = [[], []]
+        for number, (mine, torchs) in enumerate(zip(ours, theirs, strict=True)):
+            torch.testing.assert_close(mine.transpose(1, 2), torchs, rtol=1e-4, atol=1e-5)
+            direction = torch.randn(torchs.shape, generator=torch.Generator().manual_seed(number))
+            gradients[0].append((mine.transpose(1, 2) * direction).sum())
+            gradients[1].append((torchs * direction).sum())
+        one, other = (torch.autograd.grad(sum(each), parameters) for each in gradients)
+        for mine, torchs in zip(one, other, strict=True):
+            torch.testing.assert_close(mine, torchs, rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("kernel", range(len(KERNELS)))
+    def test_a_ring_has_no_end(self, kernel: int) -> None:
+        network = drawn(inception())
+        values = torch.randn(1, 6, 80)
+        turned = network._looked(values.roll(STRIDE, dims=2))[kernel]
+        torch.testing.assert_close(turned, network._looked(values)[kernel].roll(1, dims=1))
 
 
 class TestSelfAttention:
@@ -165,16 +189,16 @@ class TestRouted:
         torch.testing.assert_close(share.sum(dim=1), torch.ones(len(WORDS)))
         assert (share[0] - share[3]).abs().max() > 1e-4, "texts have weights of their own"
         values = network.mixed(functional.gelu(network.mix(functional.pad(inside, (0, 0, 0, 6 - inside.shape[1])))))
-        maps = [conv(_around(values, kernel)) for conv, kernel in zip(network.look, KERNELS, strict=True)]
+        maps = [conv(around(values, kernel)) for conv, kernel in zip(network.look, KERNELS, strict=True)]
         maps.append(network.pool(values).unfold(2, 4, 4).mean(dim=3))
         expected = sum(share[:, number, None, None] * each for number, each in enumerate(maps))
-        torch.testing.assert_close(found, functional.gelu(expected))
+        torch.testing.assert_close(found, functional.gelu(expected).transpose(1, 2).flatten(0, 1))
 
     def test_not_routed_puts_them_one_beside_the_other(self) -> None:
         encoder = inception()
         network, batch = drawn(encoder), batch_of(encoder, WORDS)
         found = inputs_of(network.looked, lambda: network(batch))
-        assert found.shape == (len(WORDS), 9, 20)
+        assert found.shape == (len(WORDS) * 20, 9)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -12,6 +12,7 @@ them up, which leaves the last convolution a third of the channels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -88,18 +89,56 @@ class InceptionNetwork(TitleNetwork):
         if self.over_words is not None and self.over_numbers is not None:
             values = self.over_numbers(self.over_words(values).transpose(1, 2)).transpose(1, 2)
         values = self.mixed(functional.gelu(self.mix(values)))
-        maps = [conv(_around(values, kernel)) for conv, kernel in zip(self.look, KERNELS, strict=True)]
+        maps = self._looked(values)
         if self.routed:
-            maps.append(functional.avg_pool1d(self.pool(values), STRIDE))
+            pooled = functional.avg_pool1d(values, STRIDE).transpose(1, 2)
+            maps.append(functional.linear(pooled, self.pool.weight[:, :, 0], self.pool.bias))
             share = self.route(bag).softmax(dim=1)
             joined = (torch.stack(maps, dim=1) * share[:, :, None, None]).sum(dim=1)
         else:
-            joined = torch.cat(maps, dim=1)
-        joined = drop(self.looked(functional.gelu(joined)), self.dropout, self.training)
-        features = self.gathered(functional.gelu(self.gather(joined))).flatten(1)
+            joined = torch.cat(maps, dim=2)
+        joined = drop(_normed(self.looked, functional.gelu(joined)), self.dropout, self.training)
+        features = _normed(self.gathered, functional.gelu(self._gathered(joined))).transpose(1, 2).flatten(1)
         vector = self.layered(functional.gelu(self.layer(features)))
         vector = features + vector if self.share is None else bag + self.share * vector
         return drop(vector, self.dropout, self.training)
+
+    def _looked(self, values: Tensor) -> list[Tensor]:
+        """What the three convolutions make of (B, words, numbers), a ring: each (B, places, channels)."""
+        maps = []
+        blocks: dict[int, Tensor] = {}
+        conv: Any
+        for conv, kernel in zip(self.look, KERNELS, strict=True):
+            before, shift = divmod((kernel - STRIDE) // 2, STRIDE)
+            if shift not in blocks:
+                turned = values.roll(shift, dims=2) if shift else values
+                blocks[shift] = turned.reshape(*values.shape[:2], -1, STRIDE).transpose(1, 2).flatten(2)
+            parts = _products(blocks[shift], conv, (1, 3, 2, 0))
+            maps.append(sum((part.roll(before - step, dims=1) for step, part in enumerate(parts)), conv.bias))
+        return maps
+
+    def _gathered(self, joined: Tensor) -> Tensor:
+        """What the last convolution makes of (B, places, channels): (B, fewer places, channels)."""
+        conv: Any = self.gather
+        count = joined.shape[1] // STRIDE
+        parts = _products(joined[:, : count * STRIDE].reshape(len(joined), count, -1), conv, (3, 1, 2, 0))
+        places = count - len(parts) + 1
+        found: Tensor = sum((part[:, step : step + places] for step, part in enumerate(parts)), conv.bias)
+        return found
+
+
+def _products(blocks: Tensor, conv: nn.Conv1d, order: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Blocks (B, places, STRIDE * channels) with each stride of a kernel: as many tensors (B, places, channels out).
+
+    order  of a block's numbers: those of channels (1) in front of those within the stride (3), or behind
+
+    A convolution is the sum of these, each a place further on. So nothing need be unfolded, and backward passes are
+    plain products, too: about two thirds of the time of torch's own convolutions.
+    """
+    out, channels, _ = conv.weight.shape
+    weight = conv.weight.reshape(out, channels, -1, STRIDE).permute(*order).reshape(STRIDE * channels, -1)
+    found = blocks @ weight
+    return found.view(*found.shape[:2], -1, out).unbind(2)
 
 
 class SelfAttention(nn.Module):
@@ -114,7 +153,6 @@ class SelfAttention(nn.Module):
         return values + self.gamma * (values @ values.transpose(1, 2)) @ self.layer(values)
 
 
-def _around(values: Tensor, kernel: int) -> Tensor:
-    """Padded as a ring, so that every kernel gives one number every fourth place."""
-    side = (kernel - STRIDE) // 2
-    return functional.pad(values, (side, side), mode="circular") if side else values
+def _normed(norm: nn.BatchNorm1d, values: Tensor) -> Tensor:
+    """A batch norm of (B, places, channels)."""
+    return norm(values.flatten(0, 1)).view_as(values)

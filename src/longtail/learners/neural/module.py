@@ -143,7 +143,8 @@ class Module(lightning.LightningModule):
         states: NDArray[np.float16] | None,
         candidates: NDArray[np.int32] | None,
     ) -> Scores:
-        kept = Network(self.network.encoder, self.network.head.folded())  # label vectors are made once, not every batch
+        # folded, label vectors are made once, and not for every batch
+        kept = Network(self.network.encoder, self.network.head.folded()).to(self.device)
         return best_labels(kept, tokens, n_labels, k, states=states, candidates=candidates)
 
 

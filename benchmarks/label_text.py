@@ -48,7 +48,6 @@ TREES = {
     "parabel-3": {"part": "parabel", "trees": 3},
     "bonsai-3": {"part": "bonsai", "trees": 3},
 }
-GLOVE = {"decaf-glove": {"part": "decaf", "encoder": {"part": "weighted-bag", "vectors": "glove-6b-50d"}}}
 #: The pipelines as published, at the same epochs: options beside the learner's own.
 ATTENTION = {"part": "label-text", "join": "attention", "residual": True}
 INCEPTION = {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False}
@@ -101,7 +100,7 @@ WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     (EURLEX, RECIPE, ("plain",), SEEDS),
     *((EURLEX, learner, FULL[:2], SEEDS[:1]) for learner in CONVOLUTIONS),
     (EURLEX, "astec", FULL[:2], SEEDS),
-    *((GUTENBERG, learner, ("plain",), SEEDS) for learner in ("decaf", "decaf-glove")),
+    (GUTENBERG, "decaf", ("plain",), SEEDS),
     *((GUTENBERG, learner, FULL, SEEDS[:1]) for learner in CONVOLUTIONS),
     *((GUTENBERG, learner, ("published",), SEEDS[:1]) for learner in PUBLISHED),
     *((EURLEX, learner, FULL, SEEDS[:1]) for learner in (*BAGS, *CONVOLUTIONS)),
@@ -151,7 +150,7 @@ def apart(test: Corpus) -> np.ndarray[Any, Any]:
 def tagger_of(row: dict[str, Any], documents: int) -> Tagger:
     if row["learner"] == RECIPE:
         return Recipe.find(RECIPE).tagger(seed=row["seed"], threads=1)
-    learner: dict[str, Any] = dict((TREES | GLOVE).get(row["learner"], {"part": row["learner"]}))
+    learner: dict[str, Any] = dict(TREES.get(row["learner"], {"part": row["learner"]}))
     if row["setting"] == "published":
         learner |= PUBLISHED[row["learner"]]
         return Tagger(learner, seed=row["seed"], threads=1)

@@ -85,7 +85,7 @@ def _section(results: Results, wanted: list[tuple[str, str]]) -> str:
 
 
 def learner_section(learner: str, results: Results) -> str:
-    own = (learner, *(other for other in ("inceptionxml-plus", "decaf-glove") if other.startswith(f"{learner}-")))
+    own = (learner, "inceptionxml-plus") if learner == "inceptionxml" else (learner,)
     return _section(results, [(each, setting) for each in own for setting in NAMES])
 
 

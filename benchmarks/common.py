@@ -158,6 +158,17 @@ def _finished(result: Path) -> dict[str, Any]:
     return {row["row"]: row for row in read_json(result)["rows"]} if result.exists() else {}
 
 
+def rows_of(wanted: Iterable[tuple[str, str, Sequence[str], Sequence[int]]]) -> list[dict[str, Any]]:
+    """Rows of (corpus, learner, settings, seeds), each setting with each seed; what is wanted twice comes once."""
+    made = {
+        f"{corpus}/{learner}/{setting}/{seed}": {"corpus": corpus, "learner": learner, "setting": setting, "seed": seed}
+        for corpus, learner, settings, seeds in wanted
+        for setting in settings
+        for seed in seeds
+    }
+    return [{"row": name, **row} for name, row in made.items()]
+
+
 def run_rows(
     description: str,
     result: Path,
@@ -187,7 +198,9 @@ def run_rows(
             with locked(result):
                 # another run may have finished other rows in the meantime
                 done = _finished(result) | {name: measured}
-                kept = [done[each["row"]] for each in rows if each["row"] in done]
+                # in the order of the rows, and behind them what only that other run knows of
+                order = [each["row"] for each in rows if each["row"] in done]
+                kept = [done[each] for each in dict.fromkeys([*order, *done])]
                 write_json(result, {"command": command, "machine": machine(), "rows": kept})
         figures = done[name].get("figures", {})
         shown = " ".join(f"{m} {figures[m]:.2f}" for m in ("P@1", "P@5", "PSP@1", "PSP@5") if m in figures)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from common import RESULTS, run_rows
+from common import RESULTS, rows_of, run_rows
 from longtail import Corpus, Tagger, read
 from longtail.recipe import Recipe
 from longtail.rerank.propensity import InversePropensity
@@ -111,19 +111,7 @@ WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
 
 
 def rows() -> list[dict[str, Any]]:
-    made = {
-        f"{corpus}/{learner}/{setting}/{seed}": {
-            "row": f"{corpus}/{learner}/{setting}/{seed}",
-            "corpus": corpus,
-            "learner": learner,
-            "setting": setting,
-            "seed": seed,
-        }
-        for corpus, learner, settings, seeds in WANTED
-        for setting in settings
-        for seed in seeds
-    }
-    return list(made.values())
+    return rows_of(WANTED)
 
 
 @lru_cache(maxsize=1)

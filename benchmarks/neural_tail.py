@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from common import RESULTS, WORK, run_rows
+from common import RESULTS, WORK, rows_of, run_rows
 from longtail import Corpus, Tagger, read
 from longtail.run import Run
 from longtail.scores import Scores
@@ -83,18 +83,7 @@ WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
 
 
 def rows() -> list[dict[str, Any]]:
-    return [
-        {
-            "row": f"{corpus}/{learner}/{setting}/{seed}",
-            "corpus": corpus,
-            "learner": learner,
-            "setting": setting,
-            "seed": seed,
-        }
-        for corpus, learner, settings, seeds in WANTED
-        for setting in settings
-        for seed in seeds
-    ]
+    return rows_of(WANTED)
 
 
 @lru_cache(maxsize=1)

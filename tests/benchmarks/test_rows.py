@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-import common  # noqa: E402
+import common
 
 
 @pytest.fixture

@@ -312,6 +312,7 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["label-text-facts"] = partial(label_text.facts_section, all_results["label-text-facts"])
     if "label-text-speed" in all_results:
         known["label-text-speed"] = partial(label_text.speed_section, all_results["label-text-speed"])
+        known["gandalf-time"] = partial(label_text.gandalf_time_section, all_results["label-text-speed"])
     return known
 
 

@@ -144,6 +144,21 @@ def _percent(name: str) -> Callable[[Results], str]:
     return lambda row: f"{row[name]:.1%}"
 
 
+def turns_line(row: dict[str, Any]) -> str:
+    """What Gandalf adds to the training time of one tree, measured in turns."""
+    times, seconds = row["times_plain"], row["median_s"]
+    return (
+        f"Parabel with one tree on {row['corpus']}, plain and with Gandalf in {row['turns']} turns on all cores, medians: "
+        f"{seconds['plain']:.1f} s plain, {times['gandalf']:.2f} times that with Gandalf, "
+        f"{times['gandalf-no-soft']:.2f} times with label rows alone (load before: {row['load_before']:.1f})."
+    )
+
+
+def gandalf_time_section(results: Results) -> str:
+    lines = [turns_line(row) for row in results["rows"] if "times_plain" in row]
+    return "\n\n".join([*lines, f"{machine_line(results)} Made by `{results['command']} --rows '*-turns'`."])
+
+
 def speed_section(results: Results) -> str:
     """Time and memory of the learners, in full and with 300,000 labels."""
     blocks = []
@@ -151,7 +166,7 @@ def speed_section(results: Results) -> str:
         ("gutenberg-lcsh-titles", "in full"),
         ("synthetic-300k", "300,000 labels and documents, 20 steps: about memory"),
     ):
-        rows = [row for row in results["rows"] if row["corpus"] == corpus]
+        rows = [row for row in results["rows"] if row["corpus"] == corpus and "train_s" in row]
         lines = [
             f"| {row['learner']} | {row['train_s']:.0f} | {row['predict_ms']:.2f} | {row['peak_mb']:,} |"
             for row in rows
@@ -163,6 +178,7 @@ def speed_section(results: Results) -> str:
             "|---|--:|--:|--:|",
         ]
         blocks += ["\n".join([*head, *lines])] if rows else []
+    blocks += [turns_line(row) for row in results["rows"] if "times_plain" in row]
     loads = [row["load_before"] for row in results["rows"] if row.get("load_before") is not None]
     busy = f" Load before a row started: up to {max(loads):.1f}." if loads else ""
     return "\n\n".join([*blocks, f"All cores. {machine_line(results)}{busy} Made by `{results['command']}`."])

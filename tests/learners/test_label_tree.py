@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 from longtail.corpus import Corpus
+from longtail.labels import LabelIndex
 from longtail.learners.linear.base import unit_rows
 from longtail.learners.linear.label_tree import Bonsai, Parabel
-from longtail.learners.linear.nodes import Documents, Solver, train_node
+from longtail.learners.linear.nodes import SURE, Documents, Solver, train_node
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.learners.linear.tree import Tree
 from longtail.read.synthetic import synthetic
@@ -148,6 +149,44 @@ def test_negatives_come_from_the_node_only():
     assert not set(everyone.features) <= set(corpus.X[carriers].indices)
     assert (everyone.weight < 0).any()
     assert not (own.weight < 0).any()
+
+
+def soft_corpus(targets):
+    """One document a row of targets, each with a word of its own and the word they all share."""
+    Y = sp.csr_matrix(np.array(targets, dtype=np.float32))
+    X = sp.csr_matrix(np.hstack([np.eye(Y.shape[0]), np.ones((Y.shape[0], 1))]).astype(np.float32))
+    return Corpus(labels=LabelIndex(tuple("abcd"[: Y.shape[1]])), Y=Y, X=X)
+
+
+def test_a_document_stays_out_of_nodes_above_labels_it_hardly_carries():
+    corpus = soft_corpus([[1, 0, 0], [0, 1, 0], [0.3, 0, 1], [0.3, 0.2, 0]])
+    documents = Documents.of(corpus)
+    # beside a document's surest label: 0.3 of 1 is 0.3, but 0.3 of 0.3 is 1
+    np.testing.assert_allclose(documents.label_presence, [1, 0.3, 1, 1, 2 / 3, 1], rtol=1e-6)
+    members, child, solver = np.array([0, 1], np.int32), np.array([0, 1], np.int32), Solver(0, 1.0, 0.01, 100, 0.0)
+    everyone = train_node(documents, members, child, 2, solver, 1)
+    assert set(everyone.features) == {0, 1, 2, 3, 4}
+    sure = train_node(documents, members, child, 2, solver, 1, least=SURE)
+    assert set(sure.features) == {0, 1, 3, 4}
+
+
+def test_a_document_is_as_much_a_negative_in_a_node_as_it_is_there():
+    def negative_weight(target):
+        documents = Documents.of(soft_corpus([[1, 0, 0], [0, 1, 0], [target, 0, 1]]))
+        node = train_node(
+            documents, np.array([0, 1], np.int32), np.array([0, 1], np.int32), 2, Solver(0, 1.0, 1e-4, 1000, 0.0), 1
+        )
+        return node.weight[(np.repeat(node.features, node.row_length) == 2) & (node.column == 1)][0]
+
+    assert negative_weight(1.0) < 3 * negative_weight(0.1) < 0
+
+
+def test_soft_targets_alone_still_train_every_node(corpora):
+    """Documents of which no target is sure go down the tree all the same."""
+    train, test = corpora
+    faint = replace(train, Y=sp.csr_matrix(train.Y * np.float32(0.3)))
+    plain, soft = (Parabel(trees=1).fit(each).score(test, 1) for each in (train, faint))
+    assert (plain.ids == soft.ids).mean() > 0.6
 
 
 def test_pruning_drops_small_weights_and_shrinks_the_model(corpora):

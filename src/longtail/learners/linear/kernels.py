@@ -150,6 +150,7 @@ def solve(
     positive_start: Longs,
     positive_child: Ints,
     positive_cost: Floats,
+    presence: Floats,
     row_of: Ints,
     copy_of: Ints,
     draw: Ints,
@@ -167,9 +168,10 @@ def solve(
 
     indptr, indices, values        the documents' features, indices below n_features
     positive_start, _child, _cost  the children each document belongs to, and C of each such pair (0 leaves it out)
+    presence                       how surely each document is here: C of its negative pairs is this times cost
     row_of, copy_of                the documents and their noisy copies: the row each belongs to, 0 for the row itself
     draw, keep, swaps, noise_seed  what the copies follow from (see longtail.augment.noise)
-    cost                           C of the negative pairs
+    cost                           C of the negative pairs of a document that is surely here
     """
     n = len(row_of)
     longest = 0
@@ -209,15 +211,17 @@ def solve(
                 norm += x_values[p] * x_values[p]
             margins(x_indices, x_values, start, stop, weights, z)
             b = beta[i]
+            own = c * presence[row]
             if loss == SQUARED_HINGE:
-                scale = np.float32(1) / (norm + half)
+                soft = np.float32(0.5) / own
+                scale = np.float32(1) / (norm + soft)
                 for j in range(n_children):
-                    moved = b[j] - (z[j] + np.float32(1) + half * b[j]) * scale
+                    moved = b[j] - (z[j] + np.float32(1) + soft * b[j]) * scale
                     moved = min(moved, np.float32(0))
                     step[j] = moved - b[j]
             else:
                 for j in range(n_children):
-                    step[j] = logistic_step(z[j], b[j], np.float32(-1), c, norm)
+                    step[j] = logistic_step(z[j], b[j], np.float32(-1), own, norm)
             for q in range(positive_start[row], positive_start[row + 1]):
                 j = positive_child[q]
                 if positive_cost[q] <= 0:

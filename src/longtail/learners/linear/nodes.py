@@ -16,6 +16,9 @@ from longtail.corpus import Corpus
 from longtail.graphs.cluster import compact
 from longtail.learners.linear.kernels import solve
 
+#: A document goes down to the labels it carries at least this surely, beside its surest; to others only at the leaves.
+SURE = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Documents:
@@ -27,6 +30,7 @@ class Documents:
     label_start: NDArray[np.int64]
     label_documents: NDArray[np.int32]
     label_strength: NDArray[np.float32]  # target times pair weight; 0 marks a pair that is left out
+    label_presence: NDArray[np.float32]  # target beside the document's largest: how surely it belongs to the label
     n_features: int
     noise: FeatureNoise
 
@@ -44,6 +48,7 @@ class Documents:
             by_label.indptr.astype(np.int64),
             by_label.indices.astype(np.int32, copy=False),
             by_label.data - np.float32(1),
+            _presence(corpus.Y).tocsc().data,
             X.shape[1],
             corpus.noise or FeatureNoise(0, 1.0, 0.0, 0, np.full(X.shape[0], -1, dtype=np.int32)),
         )
@@ -51,6 +56,14 @@ class Documents:
     @property
     def count(self) -> int:
         return len(self.indptr) - 1
+
+
+def _presence(Y: sp.csr_matrix) -> sp.csr_matrix:
+    """Targets, each row's largest brought to 1."""
+    largest = np.maximum.reduceat(np.append(Y.data, 0), Y.indptr[:-1])
+    largest = np.where((largest > 0) & (np.diff(Y.indptr) > 0), largest, 1)
+    share = (Y.data / np.repeat(largest, np.diff(Y.indptr))).astype(np.float32)
+    return sp.csr_matrix((share, Y.indices, Y.indptr), Y.shape)
 
 
 @dataclass(frozen=True)
@@ -99,22 +112,26 @@ def train_node(
     seed: int,
     *,
     all_documents: bool = False,
+    least: float = 0.0,
 ) -> Separators:
     """Separators of a node's children.
 
     members          labels below the node, grouped by child
     child_of_member  the child each of them lies under, not falling
     all_documents    train on every document, not only on those with a label below the node
+    least            how surely a document must carry a label below the node to belong to it
     """
     slot = _scratch.get("document", documents.count)
-    rows, start, child, strength = _node_rows(
+    rows, presence, start, child, strength = _node_rows(
         documents.label_start,
         documents.label_documents,
         documents.label_strength,
+        documents.label_presence,
         members,
         child_of_member,
         slot,
         all_documents,
+        least,
     )
     indptr, indices, values, used = compact(
         documents.indptr, documents.indices, documents.values, rows, _scratch.get("feature", documents.n_features)
@@ -123,7 +140,7 @@ def train_node(
     noise = documents.noise.rows(rows)
     row_of, copy_of = noise.virtual_rows()
     weights = solve(
-        indptr, indices, values, len(used), start, child, strength,
+        indptr, indices, values, len(used), start, child, strength, presence,
         row_of, copy_of, noise.draw, noise.keep, noise.swaps, noise.seed, n_children,
         solver.loss, solver.cost, solver.eps, solver.max_passes, seed,
     )  # fmt: skip
@@ -135,15 +152,18 @@ def _node_rows(
     label_start: Longs,
     label_documents: Ints,
     label_strength: Floats,
+    label_presence: Floats,
     members: Ints,
     child_of_member: Ints,
     slot: Ints,
     all_documents: bool,
-) -> tuple[Ints, Longs, Ints, Floats]:
-    """Documents of a node (rising) and, for each, its children (rising) with the strongest pair under each.
+    least: float,
+) -> tuple[Ints, Floats, Longs, Ints, Floats]:
+    """Documents of a node (rising), how surely each belongs to it, and its children (rising) with the strongest pair
+    under each.
 
-    A document belongs to the node if it carries one of the labels with a strength above 0; slot is int32
-    (documents,), all -1, and is left so.
+    A document belongs to the node if it carries one of the labels with a strength above 0, at least as surely as
+    `least`; slot is int32 (documents,), all -1, and is left so.
     """
     n = 0
     entries = 0
@@ -157,7 +177,7 @@ def _node_rows(
         for label in members:
             for q in range(label_start[label], label_start[label + 1]):
                 document = label_documents[q]
-                if slot[document] < 0 and label_strength[q] > 0:
+                if slot[document] < 0 and label_strength[q] > 0 and label_presence[q] >= least:
                     slot[document] = 0
                     rows[n] = document
                     n += 1
@@ -165,12 +185,15 @@ def _node_rows(
         rows.sort()
     for row in range(n):
         slot[rows[row]] = row
+    presence = np.full(n, 1 if all_documents else 0, dtype=np.float32)
     start = np.zeros(n + 1, dtype=np.int64)
     for label in members:
         for q in range(label_start[label], label_start[label + 1]):
             row = slot[label_documents[q]]
             if row >= 0:
                 start[row + 1] += 1
+                if label_strength[q] > 0:
+                    presence[row] = max(presence[row], label_presence[q])
     for row in range(n):
         start[row + 1] += start[row]
     child = np.empty(entries, dtype=np.int32)
@@ -198,7 +221,7 @@ def _node_rows(
         closed[row + 1] = size
     for row in range(n):
         slot[rows[row]] = -1
-    return rows, closed, child[:size].copy(), strength[:size].copy()
+    return rows, presence, closed, child[:size].copy(), strength[:size].copy()
 
 
 @njit(nogil=True, cache=True)

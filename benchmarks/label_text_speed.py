@@ -4,8 +4,8 @@
 
 "gutenberg-lcsh-titles" is trained in full, as a user would; "synthetic-300k" has 300,000 documents of 8 words and as
 many labels with texts, and is trained for 20 steps: its rows are about memory. "parabel-1-turns" trains Parabel with
-one tree plain, with Gandalf and with Gandalf's label rows alone, in turns: what they add to the time. Finished rows stay in
-benchmarks/results/label-text-speed.json. Give it a machine without other work.
+one tree plain, with Gandalf and with Gandalf's label rows alone, in turns: what they add to the time. Finished rows
+stay in benchmarks/results/label-text-speed.json. Give it a machine without other work.
 """
 
 from __future__ import annotations

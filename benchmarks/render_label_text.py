@@ -148,8 +148,8 @@ def turns_line(row: dict[str, Any]) -> str:
     """What Gandalf adds to the training time of one tree, measured in turns."""
     times, seconds = row["times_plain"], row["median_s"]
     return (
-        f"Parabel with one tree on {row['corpus']}, plain and with Gandalf in {row['turns']} turns on all cores, medians: "
-        f"{seconds['plain']:.1f} s plain, {times['gandalf']:.2f} times that with Gandalf, "
+        f"Parabel with one tree on {row['corpus']}, plain and with Gandalf in {row['turns']} turns on all cores, "
+        f"medians: {seconds['plain']:.1f} s plain, {times['gandalf']:.2f} times that with Gandalf, "
         f"{times['gandalf-no-soft']:.2f} times with label rows alone (load before: {row['load_before']:.1f})."
     )
 

@@ -16,15 +16,15 @@ from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, solve
 NO_NOISE = FeatureNoise(0, 1.0, 0.0, 0, np.full(1, -1, dtype=np.int32))
 
 
-def run_solver(X, Y, *, strength=None, presence=None, loss=SQUARED_HINGE, cost=1.0, eps=1e-5, passes=3000, seed=1):
-    """Weights (features + 1, children) of a 0/1 matrix Y (documents, children); strength gives C of its ones, presence
-    the share of C that a document's zeros have."""
+def run_solver(X, Y, *, strength=None, faint=None, loss=SQUARED_HINGE, cost=1.0, eps=1e-5, passes=3000, seed=1):
+    """Weights (features + 1, children) of a 0/1 matrix Y (documents, children); strength gives C of its ones, faint the
+    documents whose zeros do not count."""
     X, Y = sp.csr_matrix(X, dtype=np.float32), sp.csr_matrix(Y, dtype=np.float32)
     costs = np.full(Y.nnz, cost, np.float32) if strength is None else np.asarray(strength, np.float32)
-    here = np.ones(X.shape[0], np.float32) if presence is None else np.asarray(presence, np.float32)
+    faint = np.zeros(X.shape[0], bool) if faint is None else np.asarray(faint)
     return solve(
         X.indptr.astype(np.int64), X.indices, X.data, X.shape[1],
-        Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs, here,
+        Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs, faint,
         *NO_NOISE.rows(np.zeros(len(Y.indptr) - 1, int)).virtual_rows(), np.zeros(1, np.int32), 1.0, 0.0, 0, Y.shape[1],
         loss, cost, eps, passes, seed,
     )[:, : Y.shape[1]]  # fmt: skip
@@ -50,15 +50,22 @@ def test_a_soft_target_is_a_smaller_cost_by_hand():
 
 
 @pytest.mark.parametrize("loss", [SQUARED_HINGE, LOGISTIC])
-def test_a_document_that_is_hardly_here_is_hardly_a_negative(loss):
-    # by hand for the squared hinge: C = 0.25 of the negative pair as above, C = 1 of the positive one
-    X = np.array([[2.0]])
-    weights = run_solver(X, [[1, 0]], presence=[0.25], loss=loss)
-    if loss == SQUARED_HINGE:
-        np.testing.assert_allclose(weights, [[4 / 11, -2 / 7], [2 / 11, -1 / 7]], rtol=1e-5)
-    weak, strong = (run_solver(X, [[0]], cost=c, loss=loss) for c in (0.25, 1.0))
-    np.testing.assert_allclose(weights[:, 1:], weak, atol=1e-4)
-    assert not np.allclose(weights[:, 1:], strong, atol=1e-2)
+def test_a_faint_document_is_a_positive_and_no_negative(loss):
+    # three documents, two children: the last one is positive for child 0 and silent about child 1
+    X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), [[1, 0], [0, 1], [1, 0]]
+    costs = [1, 1, 0.3]
+    weights = run_solver(X, Y, strength=costs, faint=[False, False, True], loss=loss)
+    heard = run_solver(X, Y, strength=costs, loss=loss)
+    without = run_solver(X[:2], Y[:2], loss=loss)
+    np.testing.assert_allclose(weights[:, 0], heard[:, 0], atol=1e-4)
+    np.testing.assert_allclose(weights[:, 1], without[:, 1], atol=1e-4)
+    assert not np.allclose(weights[:, 1], heard[:, 1], atol=1e-2)
+
+
+def test_one_faint_document_by_hand():
+    # C = 0.25 as above; the second child has seen nothing at all
+    weights = run_solver([[2.0]], [[1, 0]], strength=[0.25], faint=[True])
+    np.testing.assert_allclose(weights, [[2 / 7, 0], [1 / 7, 0]], rtol=1e-5)
 
 
 def test_a_pair_of_cost_zero_is_neither_positive_nor_negative():

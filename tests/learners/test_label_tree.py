@@ -12,7 +12,7 @@ from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.learners.linear.base import unit_rows
 from longtail.learners.linear.label_tree import Bonsai, Parabel
-from longtail.learners.linear.nodes import SURE, Documents, Solver, train_node
+from longtail.learners.linear.nodes import Documents, Solver, train_node
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.learners.linear.tree import Tree
 from longtail.read.synthetic import synthetic
@@ -158,27 +158,21 @@ def soft_corpus(targets):
     return Corpus(labels=LabelIndex(tuple("abcd"[: Y.shape[1]])), Y=Y, X=X)
 
 
-def test_a_document_stays_out_of_nodes_above_labels_it_hardly_carries():
+def test_a_document_meets_labels_it_hardly_carries_at_their_leaves_only():
     corpus = soft_corpus([[1, 0, 0], [0, 1, 0], [0.3, 0, 1], [0.3, 0.2, 0]])
     documents = Documents.of(corpus)
-    # beside a document's surest label: 0.3 of 1 is 0.3, but 0.3 of 0.3 is 1
-    np.testing.assert_allclose(documents.label_presence, [1, 0.3, 1, 1, 2 / 3, 1], rtol=1e-6)
+    # beside a document's surest label: 0.3 of 1 is little, 0.3 of 0.3 is all, 0.2 of 0.3 is enough
+    assert documents.label_sure.tolist() == [True, False, True, True, True, True]
     members, child, solver = np.array([0, 1], np.int32), np.array([0, 1], np.int32), Solver(0, 1.0, 0.01, 100, 0.0)
-    everyone = train_node(documents, members, child, 2, solver, 1)
-    assert set(everyone.features) == {0, 1, 2, 3, 4}
-    sure = train_node(documents, members, child, 2, solver, 1, least=SURE)
-    assert set(sure.features) == {0, 1, 3, 4}
-
-
-def test_a_document_is_as_much_a_negative_in_a_node_as_it_is_there():
-    def negative_weight(target):
-        documents = Documents.of(soft_corpus([[1, 0, 0], [0, 1, 0], [target, 0, 1]]))
-        node = train_node(
-            documents, np.array([0, 1], np.int32), np.array([0, 1], np.int32), 2, Solver(0, 1.0, 1e-4, 1000, 0.0), 1
-        )
-        return node.weight[(np.repeat(node.features, node.row_length) == 2) & (node.column == 1)][0]
-
-    assert negative_weight(1.0) < 3 * negative_weight(0.1) < 0
+    leaf = train_node(documents, members, child, 2, solver, 1)
+    inner = train_node(documents, members, child, 2, solver, 1, sure_only=True)
+    assert set(leaf.features) == {0, 1, 2, 3, 4}
+    assert set(inner.features) == {0, 1, 3, 4}
+    # and there it speaks for label 0, not against label 1
+    own = leaf.column[np.repeat(leaf.features, leaf.row_length) == 2]
+    assert own.tolist() == [0]
+    others = leaf.column[np.repeat(leaf.features, leaf.row_length) == 0]
+    assert others.tolist() == [0, 1]
 
 
 def test_soft_targets_alone_still_train_every_node(corpora):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from longtail.corpus import Corpus
 from longtail.learners.base import Learner
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE
-from longtail.learners.linear.nodes import SURE, Documents, Solver, train_node
+from longtail.learners.linear.nodes import Documents, Solver, train_node
 from longtail.learners.linear.tree import CHUNK, Shape, Tree, average, search
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
@@ -76,9 +76,15 @@ class LinearLearner(Learner):
             t, node = task
             members, child = below[t][node]
             seed = run.seed_of(f"tree/{t}/node/{node}")
-            least = 0.0 if shapes[t].leaf[node] else SURE
             return train_node(
-                documents, members, child, slots(task), solver, seed, all_documents=self.all_documents, least=least
+                documents,
+                members,
+                child,
+                slots(task),
+                solver,
+                seed,
+                all_documents=self.all_documents,
+                sure_only=not shapes[t].leaf[node],
             )
 
         trained = iter(run.map(one, tasks, cost=cost, title="Training"))

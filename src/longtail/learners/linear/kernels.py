@@ -12,7 +12,7 @@ document's features are read once for all of them.
 
 Dual variables are kept signed, beta = y alpha, so that w = sum_i beta_i x_i: beta <= 0 for a negative document,
 beta >= 0 for a positive one. A document is negative for every child but those in its list of positives, each of
-which carries its own cost; cost 0 takes the pair out of the problem.
+which carries its own cost; cost 0 takes the pair out of the problem. Faint documents are negative for none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, Longs, add_products
+from longtail.arrays import Bools, Floats, Ints, Longs, add_products
 from longtail.augment.noise import draw_copy
 
 SQUARED_HINGE = 0
@@ -142,6 +142,46 @@ def logistic_step(z: np.float32, beta: np.float32, y: np.float32, cost: np.float
 
 
 @njit(nogil=True, cache=True, fastmath=True)
+def positive_step(z: np.float32, beta: np.float32, cost: np.float32, norm: np.float32, loss: int) -> np.float32:
+    """The change of beta for a positive pair, 0 for one that is left out."""
+    if cost <= 0:
+        return np.float32(0)
+    if loss == SQUARED_HINGE:
+        return hinge_step(z, beta, np.float32(1), cost, norm)
+    return logistic_step(z, beta, np.float32(1), cost, norm)
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def visit_faint(
+    indices: Ints,
+    values: Floats,
+    start: int,
+    stop: int,
+    children: Ints,
+    costs: Floats,
+    norm: np.float32,
+    loss: int,
+    beta: Floats,
+    weights: Floats,
+) -> np.float32:
+    """Moves the separators of a document's own children and no others; the largest change of beta (children,)."""
+    last = weights.shape[0] - 1
+    largest = np.float32(0)
+    for q in range(len(children)):
+        j = children[q]
+        z = weights[last, j]
+        for p in range(start, stop):
+            z += values[p] * weights[indices[p], j]
+        step = positive_step(z, beta[j], costs[q], norm, loss)
+        beta[j] += step
+        weights[last, j] += step
+        for p in range(start, stop):
+            weights[indices[p], j] += values[p] * step
+        largest = max(largest, abs(step))
+    return largest
+
+
+@njit(nogil=True, cache=True, fastmath=True)
 def solve(
     indptr: Longs,
     indices: Ints,
@@ -150,7 +190,7 @@ def solve(
     positive_start: Longs,
     positive_child: Ints,
     positive_cost: Floats,
-    presence: Floats,
+    faint: Bools,
     row_of: Ints,
     copy_of: Ints,
     draw: Ints,
@@ -168,10 +208,10 @@ def solve(
 
     indptr, indices, values        the documents' features, indices below n_features
     positive_start, _child, _cost  the children each document belongs to, and C of each such pair (0 leaves it out)
-    presence                       how surely each document is here: C of its negative pairs is this times cost
+    faint                          documents that are no negatives for children they do not belong to
     row_of, copy_of                the documents and their noisy copies: the row each belongs to, 0 for the row itself
     draw, keep, swaps, noise_seed  what the copies follow from (see longtail.augment.noise)
-    cost                           C of the negative pairs of a document that is surely here
+    cost                           C of the negative pairs
     """
     n = len(row_of)
     longest = 0
@@ -209,39 +249,38 @@ def solve(
             norm = np.float32(1)
             for p in range(start, stop):
                 norm += x_values[p] * x_values[p]
-            margins(x_indices, x_values, start, stop, weights, z)
-            b = beta[i]
-            own = c * presence[row]
-            if loss == SQUARED_HINGE:
-                soft = np.float32(0.5) / own
-                scale = np.float32(1) / (norm + soft)
-                for j in range(n_children):
-                    moved = b[j] - (z[j] + np.float32(1) + soft * b[j]) * scale
-                    moved = min(moved, np.float32(0))
-                    step[j] = moved - b[j]
+            if faint[row]:
+                largest = visit_faint(
+                    x_indices, x_values, start, stop, positive_child[positive_start[row] : positive_start[row + 1]],
+                    positive_cost[positive_start[row] : positive_start[row + 1]], norm, loss, beta[i], weights,
+                )  # fmt: skip
             else:
-                for j in range(n_children):
-                    step[j] = logistic_step(z[j], b[j], np.float32(-1), own, norm)
-            for q in range(positive_start[row], positive_start[row + 1]):
-                j = positive_child[q]
-                if positive_cost[q] <= 0:
-                    step[j] = np.float32(0)
-                elif loss == SQUARED_HINGE:
-                    step[j] = hinge_step(z[j], b[j], np.float32(1), positive_cost[q], norm)
+                b = beta[i]
+                margins(x_indices, x_values, start, stop, weights, z)
+                if loss == SQUARED_HINGE:
+                    scale = np.float32(1) / (norm + half)
+                    for j in range(n_children):
+                        moved = b[j] - (z[j] + np.float32(1) + half * b[j]) * scale
+                        moved = min(moved, np.float32(0))
+                        step[j] = moved - b[j]
                 else:
-                    step[j] = logistic_step(z[j], b[j], np.float32(1), positive_cost[q], norm)
-            largest = np.float32(0)
-            for j in range(n_children):
-                largest = max(largest, abs(step[j]))
-            violation = largest * (norm + half)
-            if violation > np.float32(0.01) * eps:
-                n_changed = 0
+                    for j in range(n_children):
+                        step[j] = logistic_step(z[j], b[j], np.float32(-1), c, norm)
+                for q in range(positive_start[row], positive_start[row + 1]):
+                    j = positive_child[q]
+                    step[j] = positive_step(z[j], b[j], positive_cost[q], norm, loss)
+                largest = np.float32(0)
                 for j in range(n_children):
-                    if step[j] != 0:
-                        changed[n_changed] = j
-                        n_changed += 1
-                        b[j] += step[j]
-                add_to_weights(x_indices, x_values, start, stop, step, changed, n_changed, weights)
+                    largest = max(largest, abs(step[j]))
+                if largest * (norm + half) > np.float32(0.01) * eps:
+                    n_changed = 0
+                    for j in range(n_children):
+                        if step[j] != 0:
+                            changed[n_changed] = j
+                            n_changed += 1
+                            b[j] += step[j]
+                    add_to_weights(x_indices, x_values, start, stop, step, changed, n_changed, weights)
+            violation = largest * (norm + half)
             worst = max(worst, violation)
             if violation < np.float32(RESTING) * eps:
                 active -= 1

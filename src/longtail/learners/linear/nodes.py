@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, Longs, Shorts
+from longtail.arrays import Bools, Floats, Ints, Longs, Shorts
 from longtail.augment.noise import FeatureNoise
 from longtail.corpus import Corpus
 from longtail.graphs.cluster import compact
 from longtail.learners.linear.kernels import solve
 
-#: A document goes down to the labels it carries at least this surely, beside its surest; to others only at the leaves.
+#: A document goes down to labels it carries at least this surely, beside its surest. Others it meets at their leaves
+#: only, and is no negative there: it is hardly known to be there at all.
 SURE = 0.5
 
 
@@ -30,7 +31,7 @@ class Documents:
     label_start: NDArray[np.int64]
     label_documents: NDArray[np.int32]
     label_strength: NDArray[np.float32]  # target times pair weight; 0 marks a pair that is left out
-    label_presence: NDArray[np.float32]  # target beside the document's largest: how surely it belongs to the label
+    label_sure: NDArray[np.bool_]  # whether the target is SURE of the document's largest, or more
     n_features: int
     noise: FeatureNoise
 
@@ -48,7 +49,7 @@ class Documents:
             by_label.indptr.astype(np.int64),
             by_label.indices.astype(np.int32, copy=False),
             by_label.data - np.float32(1),
-            _presence(corpus.Y).tocsc().data,
+            _beside_largest(corpus.Y).tocsc().data >= SURE,
             X.shape[1],
             corpus.noise or FeatureNoise(0, 1.0, 0.0, 0, np.full(X.shape[0], -1, dtype=np.int32)),
         )
@@ -58,7 +59,7 @@ class Documents:
         return len(self.indptr) - 1
 
 
-def _presence(Y: sp.csr_matrix) -> sp.csr_matrix:
+def _beside_largest(Y: sp.csr_matrix) -> sp.csr_matrix:
     """Targets, each row's largest brought to 1."""
     largest = np.maximum.reduceat(np.append(Y.data, 0), Y.indptr[:-1])
     largest = np.where((largest > 0) & (np.diff(Y.indptr) > 0), largest, 1)
@@ -112,26 +113,26 @@ def train_node(
     seed: int,
     *,
     all_documents: bool = False,
-    least: float = 0.0,
+    sure_only: bool = False,
 ) -> Separators:
     """Separators of a node's children.
 
     members          labels below the node, grouped by child
     child_of_member  the child each of them lies under, not falling
     all_documents    train on every document, not only on those with a label below the node
-    least            how surely a document must carry a label below the node to belong to it
+    sure_only        leave out documents that carry no label below the node surely
     """
     slot = _scratch.get("document", documents.count)
-    rows, presence, start, child, strength = _node_rows(
+    rows, faint, start, child, strength = _node_rows(
         documents.label_start,
         documents.label_documents,
         documents.label_strength,
-        documents.label_presence,
+        documents.label_sure,
         members,
         child_of_member,
         slot,
         all_documents,
-        least,
+        sure_only,
     )
     indptr, indices, values, used = compact(
         documents.indptr, documents.indices, documents.values, rows, _scratch.get("feature", documents.n_features)
@@ -140,7 +141,7 @@ def train_node(
     noise = documents.noise.rows(rows)
     row_of, copy_of = noise.virtual_rows()
     weights = solve(
-        indptr, indices, values, len(used), start, child, strength, presence,
+        indptr, indices, values, len(used), start, child, strength, faint,
         row_of, copy_of, noise.draw, noise.keep, noise.swaps, noise.seed, n_children,
         solver.loss, solver.cost, solver.eps, solver.max_passes, seed,
     )  # fmt: skip
@@ -152,18 +153,18 @@ def _node_rows(
     label_start: Longs,
     label_documents: Ints,
     label_strength: Floats,
-    label_presence: Floats,
+    label_sure: Bools,
     members: Ints,
     child_of_member: Ints,
     slot: Ints,
     all_documents: bool,
-    least: float,
-) -> tuple[Ints, Floats, Longs, Ints, Floats]:
-    """Documents of a node (rising), how surely each belongs to it, and its children (rising) with the strongest pair
-    under each.
+    sure_only: bool,
+) -> tuple[Ints, Bools, Longs, Ints, Floats]:
+    """Documents of a node (rising), whether each carries its labels faintly only, and its children (rising) with the
+    strongest pair under each.
 
-    A document belongs to the node if it carries one of the labels with a strength above 0, at least as surely as
-    `least`; slot is int32 (documents,), all -1, and is left so.
+    A document belongs to the node if it carries one of the labels with a strength above 0, and surely if so asked;
+    slot is int32 (documents,), all -1, and is left so.
     """
     n = 0
     entries = 0
@@ -177,7 +178,7 @@ def _node_rows(
         for label in members:
             for q in range(label_start[label], label_start[label + 1]):
                 document = label_documents[q]
-                if slot[document] < 0 and label_strength[q] > 0 and label_presence[q] >= least:
+                if slot[document] < 0 and label_strength[q] > 0 and (label_sure[q] or not sure_only):
                     slot[document] = 0
                     rows[n] = document
                     n += 1
@@ -185,15 +186,15 @@ def _node_rows(
         rows.sort()
     for row in range(n):
         slot[rows[row]] = row
-    presence = np.full(n, 1 if all_documents else 0, dtype=np.float32)
+    faint = np.full(n, not all_documents)
     start = np.zeros(n + 1, dtype=np.int64)
     for label in members:
         for q in range(label_start[label], label_start[label + 1]):
             row = slot[label_documents[q]]
             if row >= 0:
                 start[row + 1] += 1
-                if label_strength[q] > 0:
-                    presence[row] = max(presence[row], label_presence[q])
+                if label_strength[q] > 0 and label_sure[q]:
+                    faint[row] = False
     for row in range(n):
         start[row + 1] += start[row]
     child = np.empty(entries, dtype=np.int32)
@@ -221,7 +222,7 @@ def _node_rows(
         closed[row + 1] = size
     for row in range(n):
         slot[rows[row]] = -1
-    return rows, presence, closed, child[:size].copy(), strength[:size].copy()
+    return rows, faint, closed, child[:size].copy(), strength[:size].copy()
 
 
 @njit(nogil=True, cache=True)

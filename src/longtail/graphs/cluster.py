@@ -136,6 +136,33 @@ def compact(indptr: Longs, indices: Ints, values: Floats, rows: Ints, slot: Ints
     return start, local, data, used
 
 
+@njit(nogil=True, cache=True)
+def largest_entries(indptr: Longs, indices: Ints, values: Floats, most: int) -> Rows:
+    """Rows with their `most` largest values (the first of equals), in the order they had."""
+    start = np.zeros(len(indptr), dtype=np.int64)
+    for i in range(len(indptr) - 1):
+        start[i + 1] = start[i] + min(most, indptr[i + 1] - indptr[i])
+    kept_indices = np.empty(start[-1], dtype=np.int32)
+    kept_values = np.empty(start[-1], dtype=np.float32)
+    for i in range(len(indptr) - 1):
+        low, high = indptr[i], indptr[i + 1]
+        least, equals = np.float32(-np.inf), 0
+        if high - low > most:
+            least = np.partition(values[low:high], high - low - most)[high - low - most]
+            equals = most - np.sum(values[low:high] > least)
+        q = start[i]
+        for p in range(low, high):
+            if values[p] == least and high - low > most:
+                equals -= 1
+                if equals < 0:
+                    continue
+            if values[p] >= least:
+                kept_indices[q] = indices[p]
+                kept_values[q] = values[p]
+                q += 1
+    return start, kept_indices, kept_values
+
+
 @njit(nogil=True, cache=True, fastmath=True)
 def halve(
     indptr: Longs,

@@ -13,7 +13,9 @@ pytest.importorskip("torch")
 from short_text_cases import ONE
 
 from longtail.corpus import Corpus
+from longtail.graphs.cluster import largest_entries
 from longtail.labels import LabelIndex
+from longtail.learners.neural import clusters
 from longtail.learners.neural.clusters import grouped, label_clusters
 from longtail.learners.neural.label_text import AboutLabels
 from longtail.learners.neural.titles import WeightedBag
@@ -60,6 +62,26 @@ def test_along_the_graph() -> None:
     texts = ["xx", "xx", "xx", "xx"]
     graph = [[1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
     assert clusters_of(corpus_of(documents, texts), 2, graph=graph) == [[0, 3], [1, 2]]
+
+
+def test_what_neighbours_lend_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it where there is room, in whatever chunks; else the largest entries of each label."""
+    rng = np.random.default_rng(0)
+    graph, vectors = (sp.random(50, width, 0.3, "csr", np.float32, rng=rng) for width in (50, 40))
+    whole = (graph @ vectors).toarray()
+    monkeypatch.setattr(clusters, "CHUNK", 7)
+    np.testing.assert_array_equal(clusters.smoothed(graph, vectors, ONE).toarray(), whole)
+    monkeypatch.setattr(clusters, "ENTRIES", 50 * 6)
+    kept = clusters.smoothed(graph, vectors, ONE)
+    assert (np.diff(kept.indptr) == 6).all()
+    np.testing.assert_array_equal(np.sort(kept.toarray())[:, -6:], np.sort(whole)[:, -6:])
+
+
+def test_the_first_of_equal_entries_stay() -> None:
+    start, indices, values = largest_entries(
+        np.array([0, 4, 4, 5]), np.array([9, 2, 7, 1, 3], np.int32), np.array([1, 2, 1, 1, 5], np.float32), 2
+    )
+    assert (start.tolist(), indices.tolist(), values.tolist()) == ([0, 2, 2, 3], [9, 2, 3], [1, 2, 5])
 
 
 def test_frequent_labels_are_clusters_of_their_own() -> None:

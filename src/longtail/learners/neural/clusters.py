@@ -9,11 +9,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
-from longtail.graphs.cluster import balanced
+from longtail.graphs.cluster import balanced, largest_entries
 from longtail.learners.neural.base import texts_of
 from longtail.learners.neural.label_text import AboutLabels, unit
 from longtail.run import Run
 
+#: Words of all labels together that clusters are made by. Neighbours lend each other theirs, and where labels are many
+#: that would fill the memory: each keeps its largest then.
+ENTRIES = 2**27
+#: Labels smoothed at once.
+CHUNK = 8192
 #: Labels with more documents are clusters of their own (ECLARE, InceptionXML).
 HEAD = 500
 
@@ -30,8 +35,21 @@ def label_clusters(
     empty = np.diff(made.indptr) == 0
     made = unit(made) + sp.csr_matrix(sp.diags_array(empty.astype(np.float32)) @ about.texts)
     if about.graph is not None:
-        made = about.graph @ made
+        made = smoothed(about.graph, sp.csr_matrix(made), run)
     return grouped(sp.csr_matrix(made), corpus.labels.frequency > head, size, run)
+
+
+def smoothed(graph: sp.csr_matrix, vectors: sp.csr_matrix, run: Run) -> sp.csr_matrix:
+    """csr float32 (L, D): graph @ vectors; of each row the largest entries, where all would be too many."""
+    L = vectors.shape[0]
+    most = max(1, ENTRIES // max(1, L))
+
+    def one(low: int) -> sp.csr_matrix:
+        rows = sp.csr_matrix(graph[low : low + CHUNK] @ vectors)
+        start, indices, values = largest_entries(rows.indptr.astype(np.int64), rows.indices, rows.data, most)
+        return sp.csr_matrix((values, indices, start), shape=rows.shape)
+
+    return sp.vstack(run.map(one, range(0, L, CHUNK)), format="csr")
 
 
 def grouped(vectors: sp.csr_matrix, alone: NDArray[np.bool_], size: int, run: Run) -> NDArray[np.int32]:
@@ -40,6 +58,10 @@ def grouped(vectors: sp.csr_matrix, alone: NDArray[np.bool_], size: int, run: Ru
     first = int(alone.sum())
     cluster[alone] = np.arange(first)
     rest = unit(sp.csr_matrix(vectors[np.flatnonzero(~alone)]))
-    rows = rest.indptr.astype(np.int64), rest.indices.astype(np.int32), rest.data.astype(np.float32)
+    rows = (
+        rest.indptr.astype(np.int64),
+        rest.indices.astype(np.int32, copy=False),
+        rest.data.astype(np.float32, copy=False),
+    )
     cluster[~alone] = balanced(rows, rest.shape[1], size, run) + first
     return cluster

@@ -152,7 +152,7 @@ def largest_entries(indptr: Longs, indices: Ints, values: Floats, most: int) -> 
             equals = most - np.sum(values[low:high] > least)
         q = start[i]
         for p in range(low, high):
-            if values[p] == least and high - low > most:
+            if values[p] == least:
                 equals -= 1
                 if equals < 0:
                     continue

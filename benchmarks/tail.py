@@ -18,7 +18,7 @@ from typing import Any
 
 from common import RESULTS, run_rows
 from longtail import Corpus, Tagger, evaluate, read
-from longtail.augment.noise import prepared
+from longtail.noise import prepared
 from longtail.features.tfidf import Tfidf
 from longtail.rerank.propensity import InversePropensity
 from longtail.rerank.ranknet import RankNet

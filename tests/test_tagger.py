@@ -18,7 +18,7 @@ from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.linear.label_tree import Parabel
 from longtail.part import option
-from longtail.persist import load_model, save_model
+from longtail.keep.model import load_model, save_model
 from longtail.rerank.base import Reranker
 from longtail.run import Run
 from longtail.scores import Scores

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from longtail.files import atomic_file
+from longtail.keep.files import atomic_file
 
 PICTURE = Path(__file__).parent.parent / "images" / "tailmix.png"
 #: Okabe and Ito's colours, which people with any kind of colour vision tell apart.

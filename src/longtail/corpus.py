@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.labels import LabelIndex
+from longtail.sparse import rows_of_pairs, starts_of
 
 if TYPE_CHECKING:
-    from longtail.augment.noise import FeatureNoise
+    from longtail.noise import FeatureNoise
 
 
 @dataclass(kw_only=True, eq=False)
@@ -30,8 +33,10 @@ class Corpus:
     label_X      csr float32 (L, D), features of the labels themselves, for corpora without text
     reciprocal   csr bool (n, L), pairs in which the document is the label itself: never rewarded, never punished
     noise        noisy copies the documents have in training, drawn on the fly, or None
-    origin       int32 (n,), the document a row was made from by an augmenter (its own number for a document, -1 for a
-                 row made from none), or None where every row is a document
+    X_made       whether a pipeline made X from the texts: another may then make features of its own
+    made         bool (n,), rows that an augmenter made, or None where every row is a document
+    origin       int32 (n,), the document a row is or was made from, -1 for a row made from none; None where every row
+                 is a document and has its own number
     name         where it came from, for messages
     """
 
@@ -44,6 +49,8 @@ class Corpus:
     label_X: sp.csr_matrix | None = None
     reciprocal: sp.csr_matrix | None = None
     noise: FeatureNoise | None = None
+    X_made: bool = False
+    made: NDArray[np.bool_] | None = None
     origin: NDArray[np.int32] | None = None
     name: str = "corpus"
 
@@ -68,6 +75,7 @@ class Corpus:
             "ids": None if self.ids is None else len(self.ids),
             "reciprocal": None if self.reciprocal is None else self.reciprocal.shape[0],
             "noise": None if self.noise is None else len(self.noise.draw),
+            "made": None if self.made is None else len(self.made),
             "origin": None if self.origin is None else len(self.origin),
         }
         for part, size in sizes.items():
@@ -102,6 +110,35 @@ class Corpus:
         """`origin`, or each row's own number where every row is a document."""
         return np.arange(len(self), dtype=np.int32) if self.origin is None else self.origin
 
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        """Rows that are documents, not made by an augmenter; rising."""
+        return np.arange(len(self)) if self.made is None else np.flatnonzero(~self.made)
+
+    def documents_only(self) -> Corpus:
+        """The corpus without the rows that an augmenter made."""
+        return self if self.made is None or not self.made.any() else self.rows(self.documents)
+
+    def without_documents(self, origins: NDArray[np.integer]) -> Corpus:
+        """The corpus without some documents, given by their origin, and without what was made from them."""
+        return self.rows(np.flatnonzero(~np.isin(self.origins(), origins)))
+
+    @property
+    def masked(self) -> bool:
+        """Whether any pair is neither a positive nor a negative example."""
+        return self.pair_weight is not None and not (self.pair_weight > 0).all()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that a fit can learn from: texts, features, targets, weights, labels and their texts."""
+        state = hashlib.sha256()
+        for f in fields(self):
+            if f.name not in ("name", "ids", "labels"):
+                _digest(state, getattr(self, f.name))
+        for part in (self.labels.names, self.labels.texts, self.labels.counts, self.labels.documents):
+            _digest(state, part)
+        return state.hexdigest()
+
     def positives(self) -> sp.csr_matrix:
         """csr (n, L): the pairs that are positive examples, as strongly as they are; those of weight 0 are none."""
         if self.pair_weight is None:
@@ -114,8 +151,9 @@ class Corpus:
 
     def counted(self) -> Corpus:
         """The same corpus with its label counts taken from its own targets: what training starts with."""
-        counts = np.bincount(self.Y.indices, minlength=self.n_labels)
-        return replace(self, labels=self.labels.with_counts(counts, len(self)))
+        counted = self.documents_only()
+        counts = np.bincount(counted.positives().indices, minlength=self.n_labels)
+        return replace(self, labels=self.labels.with_counts(counts, len(counted)))
 
     def rows(self, rows: NDArray[np.integer]) -> Corpus:
         """Some of the documents, in the order given; label counts stay those of the whole."""
@@ -129,8 +167,80 @@ class Corpus:
             pair_weight=None if self.pair_weight is None else self.pair_weight[_entries(self.Y.indptr, rows)],
             reciprocal=None if self.reciprocal is None else self.reciprocal[rows],
             noise=None if self.noise is None else self.noise.rows(rows),
+            made=None if self.made is None else self.made[rows],
             origin=None if self.origin is None else self.origin[rows],
         )
+
+    def with_rows(
+        self,
+        *,
+        texts: Sequence[str],
+        Y: sp.csr_matrix,
+        ids: Sequence[str],
+        pair_weight: NDArray[np.float32] | None = None,
+        reciprocal: sp.csr_matrix | None = None,
+        origin: NDArray[np.int32] | None = None,
+    ) -> Corpus:
+        """The corpus with rows that an augmenter made behind its own; features are to be made anew.
+
+        pair_weight  of the new rows' pairs, 1 if not given; reciprocal  their reciprocal pairs, none if not given;
+        origin       the documents they were made from, none if not given
+        """
+        Y = sp.csr_matrix(Y)
+        Y.sort_indices()
+        n, added = len(self), Y.shape[0]
+        weights = None
+        if self.pair_weight is not None or pair_weight is not None:
+            own = np.ones(self.Y.nnz, np.float32) if self.pair_weight is None else self.pair_weight
+            weights = np.concatenate([own, np.ones(Y.nnz, np.float32) if pair_weight is None else pair_weight])
+        pairs = None
+        if self.reciprocal is not None or reciprocal is not None:
+            halves = ((self.reciprocal, self.Y.shape), (reciprocal, Y.shape))
+            none = [sp.csr_matrix(sp.coo_array(shape, dtype=bool)) if m is None else m for m, shape in halves]
+            pairs = sp.vstack(none, format="csr")
+        new = np.full(added, -1, np.int32) if origin is None else origin.astype(np.int32)
+        return replace(
+            self,
+            Y=sp.vstack([self.Y, Y], format="csr"),
+            texts=[*(self.texts or []), *texts],
+            X=None,
+            ids=None if self.ids is None else [*self.ids, *ids],
+            pair_weight=weights,
+            reciprocal=pairs,
+            noise=None,
+            made=np.concatenate([np.zeros(n, bool) if self.made is None else self.made, np.ones(added, bool)]),
+            origin=np.concatenate([self.origins(), new]),
+        )
+
+    def by_group(self, group: NDArray[np.int32]) -> Corpus:
+        """The same documents with groups of labels in the place of labels; group int32 (L,), -1 for none.
+
+        The strongest of a document's pairs in a group counts. A group in which a document has only pairs of weight 0
+        is masked, too: neither a positive nor a negative example.
+        """
+        row, column = rows_of_pairs(self.Y), group[self.Y.indices]
+        value = np.minimum(self.weighted_targets(), np.float32(1))
+        there = column >= 0
+        row, column, value = row[there], column[there], value[there]
+        groups = int(group.max(initial=-1)) + 1
+        order = np.lexsort((value, column, row))
+        key = (row * groups + column)[order]
+        last = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, dtype=bool)
+        kept = order[last]
+        row, column, value = row[kept], column[kept], value[kept]
+        indptr = starts_of(np.bincount(row, minlength=len(self)))
+        positive = value > 0
+        targets = np.where(positive, value, np.float32(1)).astype(np.float32)
+        Y = sp.csr_matrix((targets, column.astype(np.int32), indptr), shape=(len(self), groups))
+        grouped = replace(
+            self,
+            labels=LabelIndex(list(map(str, range(groups)))),
+            Y=Y,
+            pair_weight=None if positive.all() else positive.astype(np.float32),
+            label_X=None,
+            reciprocal=None,
+        )
+        return grouped.counted()
 
     def columns(self, columns: NDArray[np.integer]) -> Corpus:
         """The same documents with only some of the labels, renumbered in the (rising) order given."""
@@ -227,6 +337,25 @@ def _own_labels(
     return [row for row, _ in pairs], [column for _, column in pairs]
 
 
+def _digest(state: Any, value: Any) -> None:
+    """Adds a value to a hash, each delimited by its length."""
+    if isinstance(value, sp.csr_matrix):
+        for part in (value.shape, value.indptr, value.indices, value.data):
+            _digest(state, part)
+    elif isinstance(value, np.ndarray):
+        state.update(f"{value.dtype}{value.shape}".encode())
+        state.update(np.ascontiguousarray(value).data)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and value and isinstance(value[0], str):
+        for text in value:
+            state.update(f"{len(text)}:".encode())
+            state.update(text.encode("utf-8", "surrogatepass"))
+    elif hasattr(value, "__dataclass_fields__"):
+        for f in fields(value):
+            _digest(state, getattr(value, f.name))
+    else:
+        state.update(f"{value!r};".encode())
+
+
 def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
@@ -243,7 +372,7 @@ def _recolumn(
 ) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
     """The matrix with column c moved to renumber[c] (dropped if -1), rows sorted, and where each entry came from."""
     new = renumber[matrix.indices]
-    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    row = rows_of_pairs(matrix)
     kept = np.flatnonzero(new >= 0)
     order = kept[np.lexsort((new[kept], row[kept]))]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row[order], minlength=matrix.shape[0]))])

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.capabilities import Capabilities
 from longtail.errors import UsageError, nearest
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -27,9 +28,14 @@ def option(
     low: float | None = None,
     high: float | None = None,
     choices: Sequence[str] | None = None,
+    only: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A hyper-parameter: its default, what it means and where the default comes from, and what values it may take."""
-    metadata = {"help": help, "low": low, "high": high, "choices": choices}
+    """A hyper-parameter: its default, what it means and where the default comes from, and what values it may take.
+
+    only  other options and the values (one, or a tuple of several) they must have for this one to count: where they
+          differ, a value other than the default is refused, for it would be ignored
+    """
+    metadata = {"help": help, "low": low, "high": high, "choices": choices, "only": dict(only or {})}
     if isinstance(default, list | dict):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -49,6 +55,14 @@ class Part:
         hints = typing.get_type_hints(type(self))
         for f in fields(self):
             setattr(self, f.name, _checked(self, f, hints[f.name], getattr(self, f.name)))
+        for f in fields(self):
+            if f.metadata.get("only") and getattr(self, f.name) != default_of(f):
+                _refuse_idle(self, f)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it takes and gives; parts that hold parts make it up from theirs."""
+        return Capabilities()
 
     # scikit-learn's habits
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -74,6 +88,17 @@ class Part:
         """Takes back what `state` gave, checking every shape and index before it is used."""
         if arrays:
             raise ValueError(f"{type(self).__name__} keeps no arrays, the file has {sorted(arrays)[:3]}")
+
+
+def _refuse_idle(part: Part, f: Field[Any]) -> None:
+    """Refuses an option that the part's other options leave without any effect."""
+    from longtail.registry import name_of
+
+    for other, wanted in f.metadata["only"].items():
+        allowed = wanted if isinstance(wanted, tuple) else (wanted,)
+        if getattr(part, other) not in allowed:
+            shown = " or ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in allowed)
+            raise UsageError(f"{name_of(part)}.{f.name} counts only where {other} is {shown}; leave it out")
 
 
 def _unfitted(value: Any) -> Any:

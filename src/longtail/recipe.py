@@ -42,7 +42,7 @@ class Recipe:
     """Configurations of the parts, written out in full: every option has its value."""
 
     learner: dict[str, Any] = field(default_factory=lambda: {"part": "bonsai"})
-    features: dict[str, Any] = field(default_factory=lambda: {"part": "tfidf"})
+    features: dict[str, Any] | str | None = "auto"
     augment: list[dict[str, Any]] = field(default_factory=list)
     rerank: list[dict[str, Any]] = field(default_factory=list)
     title: str = ""
@@ -55,7 +55,8 @@ class Recipe:
     def _write_out(self) -> None:
         """Builds every part once, so that names and options are checked, and keeps the full configurations."""
         self.learner = _full("learner", self.learner)
-        self.features = _full("features", self.features)
+        if self.features is not None and self.features != "auto":
+            self.features = _full("features", self.features)
         self.augment = [_full("augment", config) for config in self.augment]
         self.rerank = [_full("rerank", config) for config in self.rerank]
 

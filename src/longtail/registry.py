@@ -106,8 +106,8 @@ register("decoupled", "wrapper", "longtail.learners.decoupled:Decoupled", "as it
          "One learner for head labels, one for tail labels")
 register("ensemble", "wrapper", "longtail.learners.ensemble:Ensemble", "as its members", "-",
          "Several learners, scores brought to one scale and averaged")
-register("augmented", "wrapper", "longtail.learners.augmented:Augmented", "as its learner", "-",
-         "A learner with augmenters of its own, for ensembles", "neural")
+register("pipeline", "wrapper", "longtail.learners.pipeline:Pipeline", "as its learner", "-",
+         "A learner with features, augmenters and re-rankers of its own")
 register("input-dropout", "augmenter", "longtail.augment.input_noise:InputDropout", "features", _TAUG,
          "Noisy copies of tail documents: features dropped at random")
 register("input-swap", "augmenter", "longtail.augment.input_noise:InputSwap", "features", _TAUG,

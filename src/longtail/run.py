@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -53,13 +53,42 @@ class _Silent:
 SILENT: Progress = _Silent()
 
 
+@dataclass(frozen=True)
+class _Titled:
+    """Progress of a nested fit: its titles say whose they are."""
+
+    outer: Progress
+    name: str
+
+    def bar(self, title: str, total: float | None) -> _BarContext:
+        return self.outer.bar(f"{self.name}: {title}", total)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What networks are trained on; no part of a model.
+
+    devices    processors of the kind found (GPUs, or processes on a CPU); more than 1 share batches
+    nodes      machines that train together
+    precision  numbers of the arithmetic: 32-true, bf16-mixed or 16-mixed
+    logs       folder for CSV and TensorBoard logs of the training, or None
+    """
+
+    devices: int = 1
+    nodes: int = 1
+    precision: str = "32-true"
+    logs: str | None = None
+
+
 @dataclass
 class Run:
     """One training or prediction run.
 
-    seed     every random stream follows from it: `run.rng(name)` gives one stream a name
-    threads  0 for all cores
+    seed         every random stream follows from it: `run.rng(name)` gives one stream per name
+    threads      0 for all cores
+    seconds      what each stage took
     checkpoints  where fits that take long keep what they have, so that the same run can go on after it was killed
+    hardware     what networks are trained on
     """
 
     seed: int = 0
@@ -67,6 +96,27 @@ class Run:
     progress: Progress = SILENT
     seconds: dict[str, float] = field(default_factory=dict)
     checkpoints: Path | None = None
+    hardware: Hardware = Hardware()
+
+    def child(self, name: str) -> Run:
+        """The run of something nested: a seed, titles and a checkpoint folder of its own; its stages count here, too.
+
+        A stage of the child that lies within one of the parent's is counted in both.
+        """
+        return replace(
+            self,
+            seed=self.seed_of(name),
+            progress=self.progress if self.progress is SILENT else _Titled(self.progress, name.replace("/", " ")),
+            checkpoints=None if self.checkpoints is None else self.checkpoints / name.replace("/", "-"),
+        )
+
+    def on_one_thread(self) -> Run:
+        """The same run for work that is one of many tasks already."""
+        return replace(self, threads=1, progress=SILENT)
+
+    def silent(self) -> Run:
+        """The same run without progress bars."""
+        return replace(self, progress=SILENT)
 
     @property
     def workers(self) -> int:

@@ -35,6 +35,20 @@ class Scores:
         wider = ((0, 0), (0, k - self.k))
         return Scores(np.pad(self.ids, wider, constant_values=-1), np.pad(self.values, wider))
 
+    def followed_by(self, longer: Scores) -> Scores:
+        """These labels, then those of a longer list that are not among them, in its order and no higher than these.
+
+        So the first k of any longer list are the k best, however many are asked for.
+        """
+        if longer.k <= self.k:
+            return self
+        known = (longer.ids[:, :, None] == self.ids[:, None, :]).any(axis=2)
+        rest = Scores(np.where(known, -1, longer.ids).astype(np.int32), np.where(known, 0, longer.values)).sorted()
+        rest = rest.top(longer.k - self.k)
+        last = np.where(self.ids >= 0, self.values, np.float32(np.inf)).min(axis=1, keepdims=True, initial=np.inf)
+        values = np.where(rest.ids >= 0, np.minimum(rest.values, last), np.float32(0)).astype(np.float32)
+        return Scores(np.hstack([self.ids, rest.ids]), np.hstack([self.values, values]))
+
     def rows(self, rows: NDArray[np.integer] | slice) -> Scores:
         return Scores(self.ids[rows], self.values[rows])
 

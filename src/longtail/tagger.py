@@ -1,45 +1,40 @@
-"""Text in, label names out: features, augmenters, a learner and re-rankers fitted, applied and kept as one."""
+"""Text in, label names out: a pipeline with the names of its labels, read from files and kept in them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from longtail.augment.base import CORPUS_SPACES, Augmenter
-from longtail.augment.noise import prepared
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
+from longtail.fit import Fit
 from longtail.labels import BAND_EDGES
-from longtail.learners.base import SPACES, Learner
-from longtail.part import Part
-from longtail.registry import build, config_of, entries, name_of
-from longtail.rerank.base import Reranker
+from longtail.learners.pipeline import Pipeline
+from longtail.part import Part, default_of
+from longtail.registry import build, config_of
 from longtail.run import Run
 from longtail.scores import Scores
 
 if TYPE_CHECKING:
+    from longtail.augment.base import Augmenter
     from longtail.evaluate import Report
-    from longtail.features.tfidf import Tfidf as Features
+    from longtail.features.base import Features
+    from longtail.learners.base import Learner
+    from longtail.rerank.base import Reranker
 
 PartLike: TypeAlias = str | Mapping[str, Any] | Part
-
-#: Up to so many documents re-rankers learn from four folds; beyond, from a quarter held out.
-ALL_FOLDS = 20_000
-
-#: How many labels a document re-rankers are fitted on and choose from.
-SHORTLIST = 100
 
 
 class Tagger:
     """A pipeline from texts (or features) to label names.
 
     learner   name, {"part": name, option: value}, or a part
-    features  how texts become X; None for learners that read texts only, or corpora that bring their own X
+    features  how texts become X: "auto" is tfidf where the learner reads features; None for corpora with an X of theirs
     augment   augmenters, applied in the order of their spaces and, within a space, as given
     rerank    re-rankers, applied one after the other to the learner's shortlist
     seed      every random choice follows from it; same seed, same model, whatever the number of threads
@@ -52,36 +47,40 @@ class Tagger:
         self,
         learner: PartLike = "bonsai",
         *,
-        features: PartLike | None = "tfidf",
+        features: PartLike | None = "auto",
         augment: Sequence[PartLike] = (),
         rerank: Sequence[PartLike] = (),
         seed: int = 0,
         threads: int = 0,
     ) -> None:
-        if isinstance(augment, str | Mapping | Part) or isinstance(rerank, str | Mapping | Part):
-            raise UsageError("augment and rerank take a list of parts, as in augment=['gandalf']")
-        self.learner = cast(Learner, _built(learner, Learner, "learner", "wrapper"))
-        self.features = None if features is None else cast("Features", _built(features, Part, "features"))
-        self.augment = cast(list[Augmenter], _all_built(augment, Augmenter, "augmenter"))
-        self.rerank = cast(list[Reranker], _all_built(rerank, Reranker, "re-ranker"))
-        self._expand()
+        self.pipeline = Pipeline(
+            learner=learner,
+            features=features,
+            augment=augment,  # type: ignore[arg-type]
+            rerank=rerank,  # type: ignore[arg-type]
+        )
         self.seed = seed
         self.threads = threads
-        check_spaces(self.learner, self.augment)
 
-    def _expand(self) -> None:
-        """Augmenters that stand for a combination of parts, such as taug, are replaced by those parts."""
-        if all(type(part).parts is Augmenter.parts for part in self.augment):
-            return
-        expanded: list[Augmenter] = []
-        for part in self.augment:
-            made = part.parts(self.learner)
-            if made is None:
-                expanded.append(part)
-            else:
-                self.learner = made[0]
-                expanded += made[1]
-        self.augment = expanded
+    @property
+    def learner(self) -> Learner:
+        return self.pipeline.learner
+
+    @property
+    def features(self) -> Features | None:
+        return self.pipeline.features
+
+    @property
+    def augment(self) -> list[Augmenter]:
+        return self.pipeline.augment
+
+    @property
+    def rerank(self) -> list[Reranker]:
+        return self.pipeline.rerank
+
+    @property
+    def n_features_(self) -> int | None:
+        return self.pipeline.width_
 
     # fitting
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
@@ -89,106 +88,46 @@ class Tagger:
         run = run or self._run()
         # a second fit that fails must not leave old labels beside half-new parts
         vars(self).pop("labels_", None)
-        check_spaces(self.learner, self.augment)
         if len(corpus) == 0 or corpus.Y.nnz == 0:
             raise UsageError(f"{corpus.name} has {'no documents' if len(corpus) == 0 else 'no labels'} to learn from")
-        self._check_needs(corpus)
+        self.pipeline.check(corpus)
         if valid is not None:
-            self._check_needs(valid)
+            self.pipeline.check(valid)
         if not corpus.labels.documents:
             corpus = corpus.counted()
-        # the counts of the data as given: rows an augmenter adds must not make a rare label look frequent
-        labels = corpus.labels
-        original = corpus
-        for augmenter in self._augmenters("texts"):
-            corpus = replace(augmenter.apply(corpus, run), labels=labels)
-        self._makes_features = self.features is not None and corpus.X is None and "X" in self.learner.needs
-        if self._makes_features:
-            assert self.features is not None and corpus.texts is not None
-            with run.stage("features"):
-                corpus = replace(corpus, X=self.features.fit_transform(corpus.texts, run=run))
-        self.n_features_ = None if corpus.X is None else int(corpus.X.shape[1])
-        unchanged = corpus
-        for augmenter in self._augmenters("features"):
-            corpus = replace(augmenter.apply(corpus, run), labels=labels)
-        if valid is not None:
-            valid = self._with_features(valid.aligned(labels), run)
-        self.learner.fit(prepared(corpus, self.learner), valid=valid, run=run, **self._inside())
-        self.labels_ = labels
-        if self.rerank:
-            # re-rankers learn from the documents themselves, not from rows an augmenter made
-            plain = unchanged if not self._augmenters("texts") else self._with_features(original, run)
-            with run.stage("rerank"):
-                self._fit_rerankers(plain, corpus, run)
+        self.pipeline.learn(corpus, Fit(run, valid))
+        self.labels_ = corpus.labels
         return self
-
-    def _inside(self) -> dict[str, Any]:
-        """Augmenters that work inside the fit, for learners that open their spaces; others take no such keyword."""
-        hooks = [part for part in self.augment if part.space not in CORPUS_SPACES]
-        # what makes texts longer comes before what mixes them, in whatever order they are named
-        hooks.sort(key=lambda part: (SPACES.index(part.space), not part.lengthens))
-        return {"hooks": hooks} if hooks else {}
-
-    def _fit_rerankers(self, plain: Corpus, augmented: Corpus, run: Run) -> None:
-        if any(part.learns for part in self.rerank):
-            scores, seen = self.out_of_fold(plain, augmented, run)
-        else:
-            scores, seen = Scores.empty(len(plain), 1), plain
-        for part in self.rerank:
-            scores = part.fit(scores, seen, run=run).rerank(scores)
-
-    def out_of_fold(self, plain: Corpus, augmented: Corpus, run: Run) -> tuple[Scores, Corpus]:
-        """Shortlists of documents that the learner behind them did not see, and those documents.
-
-        On its own training documents a learner is nearly perfect, which would teach a re-ranker nothing. Small corpora
-        are split into four folds, of larger ones a quarter is held out: that many documents are enough, and the
-        learner is trained only once more.
-
-        plain      the documents, with features
-        augmented  what the learner is trained on: rows that an augmenter added behind the documents stay in training,
-                   but for those made from documents that are held out
-        """
-        quarters = np.array_split(run.rng("out-of-fold").permutation(len(plain)), 4)
-        folds = [np.sort(part) for part in (quarters if len(plain) <= ALL_FOLDS else quarters[:1]) if len(part)]
-        shortlists = []
-        for held_out in folds:
-            rest = np.flatnonzero(~np.isin(augmented.origins(), held_out))
-            learner = self.learner.unfitted()
-            fold_run = Run(run.seed, run.threads, run.progress)
-            learner.fit(prepared(augmented.rows(rest), learner), run=fold_run, **self._inside())
-            shortlists.append(learner.score(plain.rows(held_out), SHORTLIST, run=fold_run).top(SHORTLIST))
-        scores = Scores(np.concatenate([s.ids for s in shortlists]), np.concatenate([s.values for s in shortlists]))
-        return scores, plain.rows(np.concatenate(folds))
 
     # predicting
     def predict(
-        self, documents: Sequence[str] | Corpus, k: int = 5, *, run: Run | None = None
+        self, documents: Sequence[str] | Corpus, k: int = 5, *, threshold: float = 0.0, run: Run | None = None
     ) -> list[list[tuple[str, float]]]:
-        """The k best label names of each document with their scores, best first."""
+        """The k best label names of each document with their scores, best first, those below the threshold left out."""
         if isinstance(documents, str):
             raise UsageError('predict takes a list of texts: predict(["some text"]), not predict("some text")')
+        if not 0 <= threshold <= 1:
+            raise UsageError(f"the threshold must lie between 0 and 1, not {threshold:g}")
         corpus = documents if isinstance(documents, Corpus) else self.corpus_of(documents)
         scores = self.score(corpus, k, run=run)
         names = self.labels_.names
         return [
-            [(names[label], value) for label, value in zip(ids, values, strict=True) if label >= 0]
+            [
+                (names[label], value)
+                for label, value in zip(ids, values, strict=True)
+                if label >= 0 and value >= threshold
+            ]
             for ids, values in zip(scores.ids.tolist(), scores.values.tolist(), strict=True)
         ]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
-        """The k best labels of each document, in the columns of `labels_`."""
+        """The k best labels of each document, in the columns of `labels_`; the first of any longer list."""
         self._require_fitted()
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
-        run = run or self._run()
-        self._check_needs(corpus)
-        corpus = self._with_features(corpus, run)
         if len(corpus) == 0:
             return Scores.empty(0, int(k))
-        scores = self.learner.score(corpus, self._shortlist(int(k)), run=run)
-        for reranker in self.rerank:
-            scores = reranker.rerank(scores)
-        return scores.top(int(k))
+        return self.pipeline.score(corpus, int(k), run=run or self._run()).top(int(k))
 
     def corpus_of(self, texts: Sequence[str]) -> Corpus:
         """Texts without targets as a corpus over the model's labels."""
@@ -248,44 +187,38 @@ class Tagger:
     # keeping
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a model directory, whole or not at all."""
-        from longtail.persist import save_model
+        from longtail.keep.model import save_model
 
         self._require_fitted()
-        states = {"learner": self.learner.state()}
-        if self.features is not None and self._makes_features:
-            states["features"] = self.features.state()
-        for number, reranker in enumerate(self.rerank):
-            states[f"rerank-{number}"] = reranker.state()
         manifest = {
             "config": self.config(),
-            "n_features": self.n_features_,
-            "makes_features": self._makes_features,
+            "n_features": self.pipeline.width_,
+            "makes_features": self.pipeline.makes_features_,
         }
+        states = {stem: part.state() for stem, part in self.pipeline.fitted_parts().items()}
         save_model(path, manifest=manifest, labels=self.labels_, states=states, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:
         """Opens a model directory; `verify` checks every file against the manifest first."""
-        from longtail.persist import load_model, restoring
+        from longtail.keep.model import load_model, restoring
 
         loaded = load_model(path, verify=verify)
         tagger = cls._configured(path, loaded.manifest, threads)
         tagger.labels_ = loaded.labels
-        parts: dict[str, Part] = {"learner": tagger.learner}
-        if tagger.features is not None and tagger._makes_features:
-            parts["features"] = tagger.features
-        parts |= {f"rerank-{number}": part for number, part in enumerate(tagger.rerank)}
+        parts = tagger.pipeline.fitted_parts()
         if set(loaded.states) != set(parts):
             raise ModelError(f"{path}: files for {sorted(loaded.states)} where {sorted(parts)} are needed")
         for stem, part in parts.items():
             with restoring(path, stem):
                 part.restore(loaded.states[stem])
-        # kernels index by these numbers, so what the files say of one another must agree
-        for name, own in (("n_labels_", len(tagger.labels_)), ("n_features_", tagger.n_features_)):
-            kept = getattr(tagger.learner, name, own)
-            if kept != own:
-                what = name.removeprefix("n_").removesuffix("_")
-                raise ModelError(f"{path}: the learner has {kept} {what}, the rest of the model has {own}")
+        with restoring(path, "learner"):
+            tagger.pipeline.finish_restoring()
+        if tagger.pipeline.n_labels_ != len(tagger.labels_):
+            raise ModelError(
+                f"{path}: the learner has {tagger.pipeline.n_labels_} labels, the rest of the model has "
+                f"{len(tagger.labels_)}"
+            )
         return tagger
 
     @classmethod
@@ -302,22 +235,17 @@ class Tagger:
             if type(config["seed"]) is not int or type(makes_features) is not bool:
                 raise ValueError("seed or makes_features is not as it should be")
             tagger = cls(**config, threads=threads)
+            tagger.pipeline.begin_restoring(makes_features, n_features)
         except KeyError as error:
             raise ModelError(f"{path}: the manifest has no {error}") from None
         except (TypeError, ValueError, UsageError) as error:
             raise ModelError(f"{path}: the manifest does not fit this version of longtail: {error}") from None
-        tagger.n_features_, tagger._makes_features = n_features, makes_features
         return tagger
 
     def config(self) -> dict[str, Any]:
         """What `Tagger(**config)` makes the same tagger from, in plain values."""
-        return {
-            "learner": config_of(self.learner),
-            "features": None if self.features is None else config_of(self.features),
-            "augment": [config_of(part) for part in self.augment],
-            "rerank": [config_of(part) for part in self.rerank],
-            "seed": self.seed,
-        }
+        parts = config_of(self.pipeline)
+        return {name: parts[name] for name in ("learner", "features", "augment", "rerank")} | {"seed": self.seed}
 
     # scikit-learn's habits
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -337,88 +265,31 @@ class Tagger:
     def _run(self) -> Run:
         return Run(seed=self.seed, threads=self.threads)
 
-    def _augmenters(self, space: str) -> list[Augmenter]:
-        return [part for part in self.augment if part.space == space]
-
-    def _shortlist(self, k: int) -> int:
-        return max(k, SHORTLIST) if self.rerank else k
-
     def _require_fitted(self) -> None:
         if not hasattr(self, "labels_"):
             raise UsageError("this tagger is not trained yet: call fit, or Tagger.load")
 
-    def _check_needs(self, corpus: Corpus) -> None:
-        """Refuses a corpus that lacks what the learner reads."""
-        name = name_of(self.learner)
-        if "texts" in self.learner.needs and corpus.texts is None:
-            raise UsageError(f"'{name}' reads texts, and {corpus.name} has features only; use a linear learner")
-        if "X" not in self.learner.needs:
-            return
-        if corpus.X is not None:
-            if not np.isfinite(corpus.X.data).all():
-                raise UsageError(f"{corpus.name} has features that are not finite numbers (nan or inf)")
-            return
-        if corpus.texts is None:
-            raise UsageError(f"'{name}' needs features, and {corpus.name} has neither texts nor features")
-        if self.features is None:
-            raise UsageError(f"'{name}' needs features, and {corpus.name} has texts only; use features='tfidf'")
-        if hasattr(self, "labels_") and not self._makes_features:
-            raise UsageError(
-                f"this model was trained on features of one's own, and {corpus.name} has texts only; "
-                "give it a corpus with X"
-            )
 
-    def _with_features(self, corpus: Corpus, run: Run) -> Corpus:
-        """The corpus with the X the learner was fitted on: made from its texts, or its own if the widths agree."""
-        if "X" not in self.learner.needs:
-            return corpus
-        if self._makes_features and corpus.texts is not None:
-            assert self.features is not None
-            with run.stage("features"):
-                corpus = replace(corpus, X=self.features.transform(corpus.texts, run=run))
-        if corpus.X is not None and corpus.X.shape[1] != self.n_features_:
-            raise UsageError(f"{corpus.name} has {corpus.X.shape[1]:,} features, the model has {self.n_features_:,}")
-        return corpus
+def _short(value: Any) -> Any:
+    """A part as one would write it: its name, with the options that differ from their defaults, parts inside alike."""
+    if isinstance(value, list):
+        return [_short(item) for item in value]
+    if not isinstance(value, Part):
+        return value
+    name = config_of(value)["part"]
+    changed = {f.name: _short(getattr(value, f.name)) for f in fields(value)
+               if not _same(getattr(value, f.name), default_of(f))}  # fmt: skip
+    return {"part": name, **changed} if changed else str(name)
 
 
-def check_spaces(learner: Learner, augment: Sequence[Augmenter]) -> None:
-    """Refuses an augmenter whose space the learner does not open, and says which learners would do."""
-    for part in augment:
-        if part.space in learner.spaces:
-            continue
-        fitting = []
-        for entry in entries("learner"):  # a wrapper's spaces depend on its members
-            try:
-                opened = cast(Learner, entry.load()()).spaces
-            except UsageError:  # an extra that is not installed
-                continue
-            if part.space in opened:
-                fitting.append(f"'{entry.name}'")
-        would_do = f"learners that do: {', '.join(fitting)}" if fitting else "no learner here does"
-        raise UsageError(
-            f"'{name_of(part)}' works in the space '{part.space}', which '{name_of(learner)}' does not open; {would_do}"
-        )
-
-
-def _built(given: PartLike, base: type[Part], *kinds: str) -> Part:
-    part = build(given, *kinds)
-    if not isinstance(part, base):
-        raise UsageError(f"'{name_of(part)}' is not a {kinds[0]}")
-    return part
-
-
-def _all_built(given: Sequence[PartLike], base: type[Part], kind: str) -> list[Part]:
-    built = [_built(part, base, kind) for part in given]
-    # scikit-learn's clone checks that a constructor keeps the very list it is given
-    return cast(list[Part], given) if isinstance(given, list) and built == given else built
-
-
-def _short(part: Part) -> str | dict[str, Any]:
-    """A part as one would write it: its name, with the options that differ from their defaults."""
-    config = config_of(part)
-    defaults = config_of(type(part)())
-    changed = {f.name: config[f.name] for f in fields(part) if config[f.name] != defaults[f.name]}
-    return {"part": config["part"], **changed} if changed else str(config["part"])
+def _same(value: Any, default: Any) -> bool:
+    """Whether an option has its default; parts are compared by their configurations, which defaults may abbreviate."""
+    if isinstance(value, Part):
+        return isinstance(default, str | Mapping) and config_of(build(default)) == config_of(value)
+    if isinstance(value, list):
+        same = isinstance(default, list) and len(value) == len(default)
+        return same and all(map(_same, value, default))
+    return bool(value == default)
 
 
 def _check_ks(ks: Sequence[int]) -> None:

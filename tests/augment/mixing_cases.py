@@ -13,7 +13,7 @@ import torch
 from longtail.corpus import Corpus
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.batches import Batch, Batches, SharedLabels
-from longtail.learners.neural.hooks import Hook, Hooks
+from longtail.augment.hooks import Hook, Hooks
 from longtail.learners.neural.network import Network
 from longtail.read.synthetic import synthetic
 from longtail.registry import build

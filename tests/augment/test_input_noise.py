@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.augment.input_noise import InputDropout, InputSwap
-from longtail.augment.noise import FeatureNoise, written_out
+from longtail.noise import FeatureNoise, written_out
 from longtail.augment.taug import Taug
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex

@@ -18,7 +18,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.labels import LabelIndex
-from longtail.learners.neural.hooks import Setting
+from longtail.augment.hooks import Setting
 from longtail.read.synthetic import synthetic
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run

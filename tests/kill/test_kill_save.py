@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longtail import files
+from longtail.keep import files
 from longtail.labels import LabelIndex
-from longtail.persist import load_model, save_model
+from longtail.keep.model import load_model, save_model
 
 KILLS = 8
 
@@ -24,7 +24,7 @@ SAVER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from longtail import files
+from longtail.keep import files
 from test_kill_save import save
 if sys.argv[3] == "two renames":
     files._exchange = lambda one, other: False

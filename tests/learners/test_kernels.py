@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from longtail.augment.noise import FeatureNoise
+from longtail.noise import FeatureNoise
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, solve
 
 NO_NOISE = FeatureNoise(0, 1.0, 0.0, 0, np.full(1, -1, dtype=np.int32))

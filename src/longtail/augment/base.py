@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
-from longtail.learners.base import Learner
+from longtail.fit import Fit
 from longtail.part import Part
 from longtail.run import Run
 
-#: Spaces whose augmenters rewrite the corpus before the learner sees it; the others are hooks inside a neural fit.
-CORPUS_SPACES = ("texts", "features")
+
+@dataclass(frozen=True, eq=False)
+class LabelVectors:
+    """Examples in the space of the classifier: row i is a positive example of a label, as its context vector would be.
+
+    labels   int64 (m,)
+    vectors  float32 (m, width)
+    """
+
+    labels: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What a judged augmenter gives: the corpus to tune on, rows added or pairs masked, and vectors beside it."""
+
+    corpus: Corpus
+    vectors: LabelVectors | None = None
 
 
 @dataclass(kw_only=True)
 class Augmenter(Part):
-    """Base of augmenters.
-
-    space  the one space it works in, one of `longtail.learners.base.SPACES`
+    """Base of augmenters; `capabilities` names the one space it works in.
 
     In the space "texts" it runs before features are made, so that words it brings in enter the vocabulary; in
     "features" it runs on corpus.X. In the other spaces it is handed to the learner, which calls it inside its fit.
@@ -26,12 +45,21 @@ class Augmenter(Part):
 
     kind: ClassVar[str] = "augmenter"
     space: ClassVar[str] = "texts"
-    #: Whether texts of a batch may be longer after it: others of its space come behind.
-    lengthens: ClassVar[bool] = False
 
-    def parts(self, learner: Learner) -> tuple[Learner, list[Augmenter]] | None:
-        """For an augmenter that stands for a combination: the learner it makes of the one given, and its augmenters."""
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(spaces=(self.space,))
+
+    def expanded(self, learner: Part) -> tuple[Any, list[Any]] | None:
+        """For an augmenter that stands for a combination: the learner made of the one given, and the augmenters."""
         return None
+
+    def judged(self, corpus: Corpus, judge: Any, fit: Fit) -> Judged:
+        """For one whose capabilities say `judge`: what the second stage of a fit learns from.
+
+        judge  the pipeline of the first stage, fitted: it scores texts, and its `learner` opens its network
+        """
+        raise NotImplementedError
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """A new corpus with rows, targets or features added or changed; the one given stays as it is.

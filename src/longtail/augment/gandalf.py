@@ -11,18 +11,16 @@ The published rows are those of strength 1. There is a row for each label that a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from longtail.augment.base import Augmenter
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.graphs.walk import KINDS, label_graph, soft_annotations
-from longtail.labels import LabelIndex
 from longtail.part import option
 from longtail.registry import name_of
 from longtail.run import Run
@@ -42,15 +40,12 @@ class GraphAugmenter(Augmenter):
     neighbours: int = option(10, "labels kept of a walk, the most visited (ECLARE)", low=1, high=10_000)
     head: int = option(500, "labels with more documents are not walked over (ECLARE)", low=1)
 
-    def annotations(self, Y: sp.csr_matrix, labels: LabelIndex, seed: int, run: Run) -> sp.csr_matrix:
-        """csr float32 (L, L): the soft annotations of each label's text, times `strength`.
-
-        Y  csr (n, L): only the documents that the labels were counted on have a say, not rows behind them
-        """
+    def annotations(self, Y: sp.csr_matrix, seed: int, run: Run) -> sp.csr_matrix:
+        """csr float32 (L, L): the soft annotations of each label's text, times `strength`; Y csr (n, L) of documents"""
         if not self.soft or self.strength == 0:
             return sp.csr_matrix(sp.coo_array((Y.shape[1], Y.shape[1]), dtype=np.float32))
         graph = label_graph(
-            Y[: originals(Y, labels)],
+            Y,
             self.graph,
             hops=self.hops,
             restart=self.restart,
@@ -78,56 +73,15 @@ class Gandalf(GraphAugmenter):
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """The corpus with the labels' rows behind its documents; counts stay those of the original."""
         self.texts_of(corpus)
-        Y, names = corpus.positives(), corpus.labels.names
+        Y, names = corpus.documents_only().positives(), corpus.labels.names
         with run.stage("label graph"):
-            soft = self.annotations(Y, corpus.labels, run.seed_of("label graph"), run)
-        points = np.unique(Y.indices[: Y.indptr[originals(Y, corpus.labels)]])
+            soft = self.annotations(Y, run.seed_of("label graph"), run)
+        points = np.unique(Y.indices)
         own = sp.csr_matrix(
             (np.ones(len(points), np.float32), points, np.arange(len(points) + 1)), (len(points), len(names))
         )
-        return longer(
-            corpus,
+        return corpus.with_rows(
             texts=[corpus.labels.text(label) for label in points],
             Y=own + soft[points],
             ids=[f"gandalf/{names[label]}" for label in points],
         )
-
-
-def originals(Y: sp.csr_matrix, labels: LabelIndex) -> int:
-    """Rows of documents; augmenters put theirs behind the documents that the labels were counted on."""
-    return min(Y.shape[0], labels.documents or Y.shape[0])
-
-
-def longer(
-    corpus: Corpus,
-    *,
-    texts: Sequence[str],
-    Y: sp.csr_matrix,
-    ids: Sequence[str],
-    pair_weight: NDArray[np.float32] | None = None,
-    reciprocal: sp.csr_matrix | None = None,
-    origin: NDArray[np.int32] | None = None,
-) -> Corpus:
-    """The corpus with rows behind its own: their texts, targets and, if the corpus has such, ids, weights (1 unless
-    given) and reciprocal pairs (none unless given); `origin` are the documents they were made from, if any. Features
-    are made anew.
-    """
-    Y = sp.csr_matrix(Y)
-    Y.sort_indices()
-    if corpus.pair_weight is not None:
-        added = np.ones(Y.nnz, dtype=np.float32) if pair_weight is None else pair_weight
-        pair_weight = np.concatenate([corpus.pair_weight, added])
-    if corpus.reciprocal is not None:
-        none = sp.csr_matrix(sp.coo_array(Y.shape, dtype=corpus.reciprocal.dtype))
-        reciprocal = sp.vstack([corpus.reciprocal, none if reciprocal is None else reciprocal], format="csr")
-    return replace(
-        corpus,
-        Y=sp.vstack([corpus.Y, Y], format="csr"),
-        texts=[*(corpus.texts or []), *texts],
-        X=None,
-        ids=None if corpus.ids is None else [*corpus.ids, *ids],
-        pair_weight=pair_weight if corpus.pair_weight is not None else None,
-        reciprocal=reciprocal if corpus.reciprocal is not None else None,
-        noise=None,
-        origin=np.concatenate([corpus.origins(), np.full(Y.shape[0], -1, np.int32) if origin is None else origin]),
-    )

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.augment.base import Augmenter
-from longtail.augment.noise import FeatureNoise
 from longtail.corpus import Corpus
+from longtail.noise import FeatureNoise
 from longtail.part import option
 from longtail.run import Run
 

@@ -19,16 +19,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.augment.base import Augmenter
-from longtail.augment.gandalf import GraphAugmenter, longer, originals
+from longtail.augment.gandalf import GraphAugmenter
+from longtail.augment.hooks import Hook, Setting
+from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import PAD, Tokens
-from longtail.learners.base import Learner
-from longtail.learners.neural.hooks import Hook, Setting
-from longtail.part import option
+from longtail.part import Part, option
 from longtail.registry import name_of
 from longtail.run import Run
+from longtail.sparse import rows_of_pairs
 
 if TYPE_CHECKING:
     from longtail.learners.neural.batches import Batch
@@ -72,24 +72,23 @@ class LabelMix(_Joining):
 
     space: ClassVar[str] = "texts"
 
-    def parts(self, learner: Learner) -> tuple[Learner, list[Augmenter]] | None:
-        if "tokens" in learner.spaces and tuple(learner.needs) == ("texts",):
+    def expanded(self, learner: Part) -> tuple[Any, list[Any]] | None:
+        can = learner.capabilities
+        if "tokens" in can.spaces and can.needs == ("texts",):
             return learner, [LabelMixTokens(**self.get_params())]
         return None
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         texts = self.texts_of(corpus)
-        Y, labels = corpus.positives(), corpus.labels if corpus.labels.documents else corpus.counted().labels
+        Y, labels = corpus.documents_only().positives(), corpus.labels
+        labels = labels if labels.documents else corpus.counted().labels
         with run.stage("label graph"):
-            soft = self.annotations(Y, labels, run.seed_of("label graph"), run)
-        stored = slice(0, Y.indptr[originals(Y, labels)])
-        document = np.repeat(np.arange(len(corpus)), np.diff(Y.indptr))[stored]
-        label = Y.indices[stored].astype(np.int64)
-        rng = run.rng("labelmix")
-        row, drawn = self.draw_labels(document, label, Y.data[stored], labels.frequency, rng)
+            soft = self.annotations(Y, run.seed_of("label graph"), run)
+        document = corpus.documents[rows_of_pairs(Y)]
+        label = Y.indices.astype(np.int64)
+        row, drawn = self.draw_labels(document, label, Y.data, labels.frequency, run.rng("labelmix"))
         targets, weights = joined_targets(corpus, row, soft[drawn])
-        return longer(
-            corpus,
+        return corpus.with_rows(
             texts=[f"{texts[d]} {labels.text(j)}" for d, j in zip(row, drawn, strict=True)],
             Y=targets,
             ids=[f"labelmix/{corpus.ids[d]}" for d in row] if corpus.ids is not None else [],
@@ -123,7 +122,10 @@ class LabelMixTokens(_Joining, Hook):
     """Joins documents of a batch with label texts while a network is trained."""
 
     space: ClassVar[str] = "tokens"
-    lengthens: ClassVar[bool] = True
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(spaces=(self.space,), lengthens=True)
 
     def begin(self, setting: Setting) -> None:
         self.texts_ = setting.texts
@@ -131,9 +133,9 @@ class LabelMixTokens(_Joining, Hook):
             return
         self.length_ = setting.length
         self.count_ = setting.labels.frequency
-        self.documents_ = originals(setting.Y, setting.labels)
+        self.is_document_ = setting.is_document
         # a fit that goes on from a checkpoint must find the same graph, so a drawn one does not follow from the run
-        self.soft_ = self.annotations(setting.Y, setting.labels, 0, Run(threads=1))
+        self.soft_ = self.annotations(setting.Y[np.flatnonzero(setting.is_document)], 0, Run(threads=1))
 
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         import torch
@@ -148,7 +150,7 @@ class LabelMixTokens(_Joining, Hook):
         positive = batch.targets > 0
         if batch.weights is not None:  # a pair of weight 0 is no example of anything
             positive &= batch.weights > 0
-        positive &= torch.from_numpy(batch.rows < self.documents_).to(positive.device)[:, None]
+        positive &= torch.from_numpy(self.is_document_[batch.rows]).to(positive.device)[:, None]
         document, column = np.nonzero(positive.cpu().numpy())
         labels, targets = batch.labels.cpu().numpy(), batch.targets.cpu().numpy()
         label = labels[column] if batch.shared else labels[document, column]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import Hook
 from longtail.errors import UsageError
-from longtail.learners.neural.hooks import Hook
 from longtail.part import option
 from longtail.registry import name_of
 

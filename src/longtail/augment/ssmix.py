@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import NONE, Hook, Setting
 from longtail.augment.mixing import draw_partner, mixed_targets, require_shared
-from longtail.learners.neural.hooks import NONE, Hook, Setting
 from longtail.part import option
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import Hook, Setting
 from longtail.errors import UsageError
 from longtail.graphs.cooccurrence import cooccurrence, strongest
-from longtail.learners.neural.hooks import Hook, Setting
 from longtail.part import option
 
 if TYPE_CHECKING:

@@ -7,14 +7,12 @@ and `InputSwap` on the documents of its tail side.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from longtail.augment.base import Augmenter
 from longtail.augment.input_noise import InputDropout, InputSwap
 from longtail.corpus import Corpus
-from longtail.learners.base import Learner
-from longtail.learners.decoupled import Decoupled
-from longtail.part import option
+from longtail.part import Part, option
 from longtail.run import Run
 
 
@@ -37,8 +35,8 @@ class Taug(Augmenter):
             made.append(InputSwap(n_aug=self.n_aug, tau=self.tau, share=self.share))
         return made
 
-    def parts(self, learner: Learner) -> tuple[Learner, list[Augmenter]]:
-        return Decoupled(learner=learner, tau=self.tau, gate=self.gate), self.augmenters()
+    def expanded(self, learner: Part) -> tuple[Any, list[Any]]:
+        return {"part": "decoupled", "learner": learner, "tau": self.tau, "gate": self.gate}, self.augmenters()
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """The noise alone, for those who decouple by themselves."""

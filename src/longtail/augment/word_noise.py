@@ -7,7 +7,7 @@ change places, before any features or tokens are made of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -40,8 +40,15 @@ class _WordNoise(Augmenter, ABC):
         rows = np.tile(np.flatnonzero(tail_documents(corpus, self.tau)), self.n_aug)
         rng = run.rng(type(self).__name__)
         made = [" ".join(self.noisy(corpus.texts[row].split(), rng)) for row in rows]
-        longer = replace(corpus, X=None, origin=corpus.origins()).rows(np.concatenate([np.arange(len(corpus)), rows]))
-        return replace(longer, texts=[*corpus.texts, *made])
+        copied = corpus.rows(rows)
+        return corpus.with_rows(
+            texts=made,
+            Y=copied.Y,
+            ids=copied.ids or [],
+            pair_weight=copied.pair_weight,
+            reciprocal=copied.reciprocal,
+            origin=corpus.origins()[rows],
+        )
 
 
 @dataclass(kw_only=True)

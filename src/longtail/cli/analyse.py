@@ -141,7 +141,7 @@ def taug(
 
 def _check_png(png: Path | None, overwrite: bool) -> None:
     if png is not None:
-        from longtail.files import check_output
+        from longtail.keep.files import check_output
 
         check_output(png, overwrite=overwrite)
 

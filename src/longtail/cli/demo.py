@@ -34,7 +34,7 @@ def demo(
 ) -> None:
     """Train and measure on the embedded corpus: which functions does the documentation of a function point to?"""
     if output is not None:
-        from longtail.persist import check_model_output
+        from longtail.keep.model import check_model_output
 
         check_model_output(output, overwrite=overwrite)
     start = time.perf_counter()

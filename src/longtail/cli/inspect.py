@@ -47,7 +47,7 @@ def inspect(
     if png is not None and label:
         raise UsageError("--png draws the frequencies of all labels; leave out --label")
     if png is not None:
-        from longtail.files import check_output
+        from longtail.keep.files import check_output
 
         check_output(png, overwrite=overwrite)
     if not path.exists():
@@ -224,7 +224,7 @@ def _cut(name: str, width: int = 48) -> str:
 
 
 def _inspect_model(path: Path, json: bool) -> None:
-    from longtail.persist import FORMAT_VERSION, load_model
+    from longtail.keep.model import FORMAT_VERSION, load_model
 
     loaded = load_model(path)
     manifest = loaded.manifest

@@ -48,7 +48,7 @@ def predict(
     if not 0 <= threshold <= 1:
         raise UsageError(f"--threshold must lie between 0 and 1, not {threshold:g}")
     if output is not None:
-        from longtail.files import check_output
+        from longtail.keep.files import check_output
 
         check_output(output, overwrite=overwrite)
     from longtail.tagger import Tagger
@@ -92,7 +92,7 @@ def _destination(output: Path | None, overwrite: bool) -> Iterator[IO[bytes]]:
     if output is None:
         yield sys.stdout.buffer
         return
-    from longtail.files import atomic_file
+    from longtail.keep.files import atomic_file
 
     with atomic_file(output, overwrite=overwrite) as handle:
         yield handle

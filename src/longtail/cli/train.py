@@ -74,7 +74,7 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a tagger on texts with labels."""
-    from longtail.persist import check_model_output
+    from longtail.keep.model import check_model_output
 
     check_model_output(output, overwrite=overwrite)
     from longtail.recipe import Recipe

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.features import kernels
+from longtail.features.base import Features
 from longtail.features.counted import CHUNK_CHARACTERS, Counted, Entries, Rows, by_column, chunks, count, folded
 from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
-from longtail.part import Arrays, Part, option
+from longtail.part import Arrays, option
 from longtail.run import Run
 
 #: Rows of a chunk as indptr int64, columns int32 and values float32.
@@ -27,7 +28,7 @@ Weighed = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
 
 
 @dataclass(kw_only=True)
-class Tfidf(Part):
+class Tfidf(Features):
     """Texts to csr float32 (n, D), rows of unit length, columns sorted within rows.
 
     Columns go by falling document frequency, then by the term's characters, so that the features most often read lie
@@ -40,7 +41,6 @@ class Tfidf(Part):
     Fitted: `n_features_`, `idf_` float32 (D,) (0 for columns that are not used, only with hashing), `terms_`.
     """
 
-    kind: ClassVar[str] = "features"
     #: Characters a task takes; results do not depend on it.
     chunk_characters: ClassVar[int] = CHUNK_CHARACTERS
 

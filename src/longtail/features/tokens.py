@@ -22,10 +22,10 @@ from longtail.features import kernels
 from longtail.features.counted import CHUNK_CHARACTERS, Counted, chunks, count
 from longtail.features.tokenise import tokenise
 from longtail.features.vocabulary import Vocabulary, gather_terms, select
-from longtail.files import atomic_file
+from longtail.keep.files import atomic_file
+from longtail.keep.safetensors import read_arrays, write_arrays
 from longtail.part import Arrays
 from longtail.run import Run
-from longtail.safe import read_arrays, write_arrays
 
 #: Fills rows up to a common length.
 PAD = 0

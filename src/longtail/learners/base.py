@@ -1,4 +1,4 @@
-"""What a learner is: fit on a corpus, then give the k best labels of each document."""
+"""What a learner is: it learns from a corpus, then gives the k best labels of each document."""
 
 from __future__ import annotations
 
@@ -6,39 +6,48 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from longtail.augment.base import LabelVectors
 from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.fit import Fit
+from longtail.noise import written_out
 from longtail.part import Part
+from longtail.registry import name_of
 from longtail.run import Run
 from longtail.scores import Scores
-
-#: The places in a run where an augmenter may work, in the order they come.
-SPACES = ("texts", "features", "tokens", "hidden", "context", "classifier")
 
 
 @dataclass(kw_only=True)
 class Learner(Part, ABC):
-    """Base of learners and wrappers.
-
-    needs   what it takes from the corpus: "X", "texts", or both
-    spaces  the spaces it opens to augmenters
-    draws_noise    whether it draws the corpus's noisy copies itself; for others they are written out as rows
-    threads_apart  whether two fits may go on side by side in one process
-    """
+    """Base of learners and wrappers; `capabilities` says what it reads and which spaces it opens to augmenters."""
 
     kind: ClassVar[str] = "learner"
-    needs: ClassVar[tuple[str, ...]] = ("X",)
-    spaces: ClassVar[tuple[str, ...]] = ("texts", "features")
-    draws_noise: ClassVar[bool] = False
-    threads_apart: ClassVar[bool] = True
 
     if TYPE_CHECKING:
         n_labels_: int = 0  # columns of the corpus it was fitted on
-        n_features_: int | None = None  # columns of its X; None for a learner that reads texts only
+        n_features_: int | None = None  # columns of its X; None for a learner that reads no X of the corpus
 
-    @abstractmethod
     def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
         """Learns from the corpus, which stays as it is."""
+        return self.learn(self.readable(corpus), Fit.of(run, valid))
+
+    @abstractmethod
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
+        """The same inside a fit that is under way: a pipeline's, an ensemble's."""
+
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        """The second stage of a fit: learns once more from a corpus that an augmenter made with this learner's help.
+
+        vectors  examples in the classifier's space beside it, for learners that open the space "classifier"
+        """
+        raise UsageError(f"'{name_of(self)}' has no second stage")
 
     @abstractmethod
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         """The k best labels of each document; columns are those of the corpus it was fitted on."""
+
+    def readable(self, corpus: Corpus) -> Corpus:
+        """The corpus as this learner can read it: noisy copies are written out for one that does not draw them."""
+        if corpus.masked and not self.capabilities.masks:
+            raise UsageError(f"'{name_of(self)}' takes no pairs of weight 0, which {corpus.name} has")
+        return corpus if corpus.noise is None or self.capabilities.noise else written_out(corpus)

@@ -11,7 +11,7 @@ both; each learner sees only the labels of its own side.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,11 +19,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.augment.base import Augmenter
-from longtail.augment.noise import prepared
+from longtail.augment.base import LabelVectors
+from longtail.capabilities import Capabilities, common
 from longtail.corpus import Corpus
 from longtail.engines.local import thread_map
 from longtail.errors import UsageError
+from longtail.fit import Fit
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.linear.one_vs_all import OneVsAll
@@ -31,6 +32,10 @@ from longtail.part import Arrays, option, prefixed, under
 from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores
+from longtail.sparse import rows_of_pairs
+
+#: The two sides, by the names their models are kept under.
+SIDES = ("head", "tail")
 
 
 @dataclass(kw_only=True)
@@ -45,12 +50,6 @@ class Decoupled(Learner):
         0.1, "power of the score that a document has any tail label (measured; 0: the paper's merge)", low=0, high=10
     )
 
-    draws_noise = True
-
-    @property
-    def threads_apart(self) -> bool:  # type: ignore[override]
-        return all(side.threads_apart for side in self._sides())
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.learner = build(self.learner, "learner", "wrapper")
@@ -62,22 +61,15 @@ class Decoupled(Learner):
         return self
 
     @property
-    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+    def capabilities(self) -> Capabilities:
+        can = common(side.capabilities for side in self._sides())
         # the gate is a linear separator
-        return tuple(dict.fromkeys((*_union(self._sides(), "needs"), *(["X"] if self.gate else []))))
-
-    @property
-    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(s for s in self.learner.spaces if self.tail is None or s in self.tail.spaces)
+        return replace(can, needs=tuple(dict.fromkeys((*can.needs, "X")))) if self.gate else can
 
     def _sides(self) -> list[Learner]:
         return [self.learner, self.tail or self.learner]
 
-    def fit(
-        self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None, hooks: Sequence[Augmenter] = ()
-    ) -> Self:
-        run = run or Run()
-        extra: dict[str, Any] = {"hooks": hooks} if hooks else {}  # both sides open their spaces
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
         # the counts of the data as given, where they are known: rows an augmenter added do not make a label frequent
         labels = corpus.labels if corpus.labels.documents else corpus.counted().labels
         head = labels.head_by_share(self.tau) if self.head_above is None else labels.head_by_count(self.head_above)
@@ -85,30 +77,41 @@ class Decoupled(Learner):
         if any(len(columns) == 0 for columns in self.columns_):
             side = "head" if len(self.columns_[0]) == 0 else "tail"
             raise UsageError(f"decoupled: the {side} has no labels out of {len(labels)}; change tau or head_above")
-        # noisy copies are for the tail: the head has examples enough
-        sides = (replace(corpus, noise=None), corpus)
-        given = list(zip(sides, self._sides(), self.columns_, strict=True))
-
-        def fitted(side: tuple[Corpus, Learner, NDArray[np.int64]]) -> tuple[Learner, Run]:
-            corpus_given, member_config, columns = side
-            part = corpus_given.columns(columns)
-            strength = np.bincount(_row_of(part), weights=part.weighted_targets(), minlength=len(part))
-            member = member_config.unfitted()
-            part = prepared(part.rows(np.flatnonzero(strength > 0)), member)
-            # a run of its own: times taken side by side must not be added up
-            own = Run(run.seed, run.threads, run.progress, checkpoints=run.checkpoints)
-            return member.fit(part, valid=valid and valid.columns(columns), run=own, **extra), own
-
-        # side by side, each on all cores: what one leaves idle at its end the other takes
-        start = time.perf_counter()
-        together = all(side.threads_apart for side in self._sides())
-        fits = thread_map(fitted, given, workers=min(2, run.workers) if together else 1)
-        _add_wall_time(run, [own for _, own in fits], time.perf_counter() - start)
-        self.members_ = [member for member, _ in fits]
-        self.gate_ = OneVsAll(eps=0.1).fit(_with_tail_or_not(corpus, self.columns_[1]), run=run) if self.gate else None
+        self.members_ = [side.unfitted() for side in self._sides()]
+        self._on_both_sides(corpus, fit, lambda member, part, own: own.train(member, part))
+        self.gate_ = None
+        if self.gate:
+            gated = _with_tail_or_not(corpus, self.columns_[1])
+            self.gate_ = OneVsAll(eps=0.1).learn(gated, fit.with_valid(None).child("gate"))
         self.n_labels_ = corpus.n_labels
         self.n_features_ = _width([*self.members_, *([self.gate_] if self.gate_ else [])])
         return self
+
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        if vectors is not None:
+            raise UsageError("'decoupled' has two classifiers, and takes no vectors for one")
+        self._on_both_sides(corpus, fit, lambda member, part, own: member.retune(part, own))
+        return self
+
+    def _on_both_sides(self, corpus: Corpus, fit: Fit, work: Callable[[Learner, Corpus, Fit], Any]) -> None:
+        """Work on each side with its own labels and documents: side by side, what one leaves idle the other takes."""
+
+        def one(side: int) -> Run:
+            columns, member = self.columns_[side], self.members_[side]
+            # noisy copies are for the tail: the head has examples enough
+            part = (corpus if side else replace(corpus, noise=None)).columns(columns)
+            strength = np.bincount(rows_of_pairs(part.Y), weights=part.weighted_targets(), minlength=len(part))
+            part = member.readable(part.rows(np.flatnonzero(strength > 0)))
+            own = fit.child(SIDES[side]).with_valid(fit.valid and fit.valid.columns(columns))
+            # times of its own: those taken side by side must not be added up
+            apart = replace(own, run=replace(own.run, seconds={}))
+            work(member, part, apart)
+            return apart.run
+
+        start = time.perf_counter()
+        together = all(side.capabilities.side_by_side for side in self._sides())
+        runs = thread_map(one, range(2), workers=min(2, fit.run.workers) if together else 1)
+        _add_wall_time(fit.run, runs, time.perf_counter() - start)
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         k = min(k, self.n_labels_)
@@ -161,7 +164,7 @@ def _add_wall_time(run: Run, sides: Sequence[Run], spent: float) -> None:
 def _with_tail_or_not(corpus: Corpus, tail: NDArray[np.integer]) -> Corpus:
     """The documents with one label: whether they have any label of the tail."""
     part = corpus.columns(tail)
-    strength = np.bincount(_row_of(part), weights=part.weighted_targets(), minlength=len(part))
+    strength = np.bincount(rows_of_pairs(part.Y), weights=part.weighted_targets(), minlength=len(part))
     Y = sp.csr_matrix((strength > 0).astype(np.float32)[:, None])
     return Corpus(labels=LabelIndex(["tail"]), Y=Y, X=corpus.features, name=corpus.name)
 
@@ -172,11 +175,3 @@ def _width(members: Sequence[Learner]) -> int | None:
     if len(widths) > 1:
         raise ValueError(f"the two sides differ in their features: {sorted(w for w in widths if w)}")
     return widths.pop() if widths else None
-
-
-def _union(parts: list[Learner], name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value for part in parts for value in getattr(part, name)))
-
-
-def _row_of(corpus: Corpus) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))

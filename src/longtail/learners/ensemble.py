@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.augment.base import Augmenter
-from longtail.augment.noise import prepared
+from longtail.augment.base import LabelVectors
+from longtail.capabilities import Capabilities, common
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
+from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.part import Arrays, Part, option, prefixed, under
 from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores
 
-#: How many labels of each member enter the average at least: a label may rank low in one member and high in another.
+#: How many labels of each member enter the average: a label may rank low in one member and high in another.
 SHORTLIST = 100
 
 
@@ -35,8 +35,6 @@ class Ensemble(Learner):
         "several members find; none: as they are",
         choices=("max", "root", "none"),
     )
-
-    draws_noise = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,35 +52,31 @@ class Ensemble(Learner):
         return self
 
     @property
-    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(dict.fromkeys(need for member in self.members for need in member.needs))
+    def capabilities(self) -> Capabilities:
+        return common(member.capabilities for member in self.members)
 
-    @property
-    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(s for s in self.members[0].spaces if all(s in member.spaces for member in self.members))
-
-    @property
-    def threads_apart(self) -> bool:  # type: ignore[override]
-        return all(member.threads_apart for member in self.members)
-
-    def fit(
-        self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None, hooks: Sequence[Augmenter] = ()
-    ) -> Self:
-        run = run or Run()
-        extra: dict[str, Any] = {"hooks": hooks} if hooks else {}  # every member opens their spaces
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
         for number, member in enumerate(self.members):
-            # members of one kind must differ, so each draws from a seed of its own
-            own = Run(run.seed_of(f"member/{number}"), run.threads, run.progress, run.seconds, run.checkpoints)
-            member.fit(prepared(corpus, member), valid=valid, run=own, **extra)
+            fit.child(f"member/{number}").train(member, member.readable(corpus))
         self.n_labels_, self.n_features_ = sizes(self.members)
+        return self
+
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        for number, member in enumerate(self.members):
+            member.retune(member.readable(corpus), fit.child(f"member/{number}"), vectors)
         return self
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         k = min(k, self.n_labels_)
+        found = self._averaged(corpus, SHORTLIST, run)
+        return found.top(k) if k <= SHORTLIST else found.followed_by(self._averaged(corpus, k, run)).top(k)
+
+    def _averaged(self, corpus: Corpus, depth: int, run: Run | None) -> Scores:
+        """The best labels by the average over the members' lists, each of so many labels."""
         weights = np.ones(len(self.members)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         total: Any = None
         for member, weight in zip(self.members, weights / weights.sum(), strict=True):
-            scores = member.score(corpus, max(k, SHORTLIST), run=run)
+            scores = member.score(corpus, depth, run=run)
             values = scores.values
             if self.scale != "none":
                 values = values / np.maximum(values.max(axis=1, keepdims=True, initial=0), np.float32(1e-30))
@@ -91,7 +85,7 @@ class Ensemble(Learner):
             matrix = Scores(scores.ids, (values * weight).astype(np.float32)).to_csr(self.n_labels_)
             total = matrix if total is None else total + matrix
         total.data = np.minimum(total.data, np.float32(1))
-        return Scores.from_csr(total, k)
+        return Scores.from_csr(total, depth)
 
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {}

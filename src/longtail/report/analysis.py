@@ -273,7 +273,7 @@ def _figure(width: float, height: float) -> Figure:
 
 def _save(figure: Figure, path: Path, overwrite: bool) -> None:
     """Written whole or not at all; without the software's name and version the same figures give the same bytes."""
-    from longtail.files import atomic_file
+    from longtail.keep.files import atomic_file
 
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)

@@ -58,7 +58,7 @@ def save_png(labels: LabelIndex, path: Path, *, title: str, edges: Sequence[int]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from longtail.files import atomic_file
+    from longtail.keep.files import atomic_file
 
     figure = Figure(figsize=(7.2, 4.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)

@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
-from longtail.part import Part
+from longtail.part import Part, option
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -16,14 +17,18 @@ from longtail.scores import Scores
 class Reranker(Part, ABC):
     """Base of re-rankers."""
 
+    depth: int = option(100, "labels per document it is fitted on and chooses from", low=1, high=100_000)
+
     kind: ClassVar[str] = "re-ranker"
-    #: Whether it learns from scores; one that does is given those of documents the learner did not see in training.
-    learns: ClassVar[bool] = True
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(learns=True)
 
     @abstractmethod
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
         """Learns from the shortlist (n, k) a learner gives to the n training documents of the corpus."""
 
     @abstractmethod
-    def rerank(self, scores: Scores) -> Scores:
-        """The same labels a document, with values in [0, 1], sorted by (-value, id)."""
+    def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
+        """The same labels per document, with values in [0, 1], sorted by (-value, id); corpus  the documents"""

@@ -6,11 +6,12 @@ Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.part import Arrays, option
 from longtail.rerank.base import Reranker
@@ -22,8 +23,6 @@ from longtail.scores import Scores
 class InversePropensity(Reranker):
     """Values are divided by the largest factor there is, so that they stay in [0, 1]; the order is untouched by it."""
 
-    learns: ClassVar[bool] = False
-
     strength: float = option(1.0, "exponent of q: 0 leaves the order as it is, 1 is the paper's", low=0, high=10)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
     B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)
@@ -32,7 +31,11 @@ class InversePropensity(Reranker):
         self.q_ = corpus.labels.inverse_propensity(self.A, self.B)
         return self
 
-    def rerank(self, scores: Scores) -> Scores:
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(learns=False)
+
+    def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
         factor = (self.q_**self.strength / self.q_.max(initial=1.0) ** self.strength).astype(np.float32)
         values = np.where(scores.ids >= 0, scores.values * factor[scores.ids], 0).astype(np.float32)
         return Scores(scores.ids, values).sorted()

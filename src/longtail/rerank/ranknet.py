@@ -189,7 +189,7 @@ class RankNet(Reranker):
         _forward(np.ascontiguousarray(scores.ids), F, self._shift(scores), self.w1_, self.w2_, self._scale())
         return F
 
-    def rerank(self, scores: Scores) -> Scores:
+    def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
         F = self._blocks(scores)
         # to (0, 1) by a function that rises everywhere
         odds = np.exp(F) if self.start == "scores" else np.exp((F - 1) * self._scale())

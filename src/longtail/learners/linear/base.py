@@ -10,7 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.augment.base import LabelVectors
+from longtail.capabilities import CORPUS_SPACES, Capabilities
 from longtail.corpus import Corpus
+from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE
 from longtail.learners.linear.nodes import Documents, Solver, train_node
@@ -37,7 +40,6 @@ class LinearLearner(Learner):
     if TYPE_CHECKING:
         n_features_: int = 0
 
-    draws_noise = True
     beam_width = 1
     discount_of_ancestors = 1.0
     all_documents = False
@@ -46,8 +48,12 @@ class LinearLearner(Learner):
     def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> list[Shape]:
         """One shape a tree."""
 
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
-        run = run or Run()
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True)
+
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
+        run = fit.run
         corpus = replace(corpus, X=unit_rows(corpus.features))
         documents = Documents.of(corpus)
         with run.stage("cluster"):
@@ -56,6 +62,10 @@ class LinearLearner(Learner):
             self.trees_ = self._train(shapes, documents, run)
         self.n_labels_, self.n_features_ = corpus.n_labels, documents.n_features
         return self
+
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        """Separators have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
+        return self.learn(corpus, fit)
 
     def _train(self, shapes: list[Shape], documents: Documents, run: Run) -> list[Tree]:
         """One task a node over all trees; the result does not depend on the number of threads."""

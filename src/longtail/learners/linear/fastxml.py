@@ -9,7 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.augment.base import LabelVectors
+from longtail.capabilities import CORPUS_SPACES, Capabilities
 from longtail.corpus import Corpus
+from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.learners.linear.fastxml_forest import Forest, best_by_trees, best_by_trees_and_centres, read_only, route
 from longtail.learners.linear.fastxml_kernels import grow
@@ -52,8 +55,16 @@ class FastXML(Learner):
         gain = strength / np.where(ideal > 0, ideal, 1.0)[row]
         return gain.astype(np.float32), np.ones(corpus.n_labels, dtype=np.float32)
 
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
-        run = run or Run()
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, retunes=True)
+
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        """Trees have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
+        return self.learn(corpus, fit)
+
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
+        run = fit.run
         indptr, indices, values = _rows(corpus)
         n_features = corpus.features.shape[1]
         strength = _strength(corpus)
@@ -148,10 +159,9 @@ class PfastreXML(FastXML):
         strength = _strength(corpus)
         return (strength * q[corpus.Y.indices]).astype(np.float32), (q / q.max(initial=1.0)).astype(np.float32)
 
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
-        run = run or Run()
-        super().fit(corpus, valid=valid, run=run)
-        with run.stage("centres"):
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
+        super().learn(corpus, fit)
+        with fit.run.stage("centres"):
             self.centres_ = _centres(corpus)
         return self
 

@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from longtail.arrays import Bools, Floats, Ints, Longs, add_products
-from longtail.augment.noise import draw_copy
+from longtail.noise import draw_copy
 
 SQUARED_HINGE = 0
 LOGISTIC = 1
@@ -210,7 +210,7 @@ def solve(
     positive_start, _child, _cost  the children each document belongs to, and C of each such pair (0 leaves it out)
     faint                          documents that are no negatives for children they do not belong to
     row_of, copy_of                the documents and their noisy copies: the row each belongs to, 0 for the row itself
-    draw, keep, swaps, noise_seed  what the copies follow from (see longtail.augment.noise)
+    draw, keep, swaps, noise_seed  what the copies follow from (see longtail.noise)
     cost                           C of the negative pairs
     """
     n = len(row_of)

@@ -49,8 +49,8 @@ class LabelTree(LinearLearner):
             depth = 0
             while level:
                 # a wide level is divided node by node in parallel, a narrow one lets each division use the threads
-                inner = Run(run.seed, 1) if len(level) > run.workers else run
-                outer = run if len(level) > run.workers else Run(run.seed, 1)
+                one_each = len(level) > run.workers
+                inner, outer = (run.on_one_thread(), run) if one_each else (run, run.on_one_thread())
 
                 def divide(task: tuple[int, int, NDArray[np.int32]]) -> list[NDArray[np.int32]] | None:
                     tree, slot, members = task

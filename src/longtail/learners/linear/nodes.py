@@ -11,10 +11,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from longtail.arrays import Bools, Floats, Ints, Longs, Shorts
-from longtail.augment.noise import FeatureNoise
 from longtail.corpus import Corpus
 from longtail.graphs.cluster import compact
 from longtail.learners.linear.kernels import solve
+from longtail.noise import FeatureNoise
 
 #: A document goes down to labels it carries at least this surely, beside its surest. Others it meets at their leaves
 #: only, and is no negative there: it is hardly known to be there at all.

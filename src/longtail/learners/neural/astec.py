@@ -19,16 +19,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.attentionxml import lifted
 from longtail.learners.neural.base import filled, texts_of, weights_of
 from longtail.learners.neural.batches import ListedLabels, SharedLabels
 from longtail.learners.neural.clusters import label_clusters
 from longtail.learners.neural.encoders import Encoder
 from longtail.learners.neural.heads import Head, Pooled
-from longtail.learners.neural.hooks import Hook
 from longtail.learners.neural.network import Network, score_batches, vectors_of
 from longtail.learners.neural.short_text import ShortText
 from longtail.learners.neural.titles import WeightedBag
@@ -71,7 +70,7 @@ class Astec(ShortText):
         # I
         with run.stage("cluster"):
             cluster = label_clusters(self.encoder, corpus, self._about(corpus, run), self.cluster_size, run)
-        above = lifted(corpus, cluster)
+        above = corpus.by_group(cluster)
         words = self._plain_network(int(cluster.max()) + 1, run, "surrogate")
         choice: Any = SharedLabels(above.Y, above.pair_weight, self.negatives)
         self._train(words, above, None, choice, [], run, "Words by clusters", epochs=self.surrogate)

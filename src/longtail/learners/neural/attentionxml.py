@@ -14,17 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tfidf import Tfidf
 from longtail.features.tokens import Tokens
-from longtail.labels import LabelIndex
 from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
 from longtail.learners.neural.base import NeuralLearner, texts_of, weights_of
 from longtail.learners.neural.batches import Children, OwnLabels, SharedLabels
-from longtail.learners.neural.hooks import Hook
 from longtail.learners.neural.module import best_labels
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
@@ -104,11 +103,11 @@ class AttentionXML(NeuralLearner):
     def _on_level(self, corpus: Corpus, level: int) -> Corpus:
         """The documents with the nodes of a level as their labels: a node holds where one of its labels does."""
         for parent in reversed(self.parents_[level:]):
-            corpus = lifted(corpus, parent)
+            corpus = corpus.by_group(parent)
         return corpus
 
     def _on_level_above(self, corpus: Corpus, level: int) -> sp.csr_matrix:
-        return lifted(corpus, self.parents_[level - 1]).Y
+        return corpus.by_group(self.parents_[level - 1]).positives()
 
     def _descend(self, tokens: Tokens, level: int, k: int) -> Scores:
         """The k best nodes of a level: probabilities are products along the way."""
@@ -203,22 +202,6 @@ def _leaves(shape: Shape, n_labels: int) -> NDArray[np.int32]:
     in_leaf = shape.leaf[node]
     found[shape.slot_target[in_leaf]] = number[node[in_leaf]]
     return found
-
-
-def lifted(corpus: Corpus, parent: NDArray[np.int32]) -> Corpus:
-    """The documents with parents for labels; the strongest of a parent's children counts."""
-    row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
-    column = parent[corpus.Y.indices]
-    value = corpus.weighted_targets()
-    there = (column >= 0) & (value > 0)
-    row, column, value = row[there], column[there], value[there]
-    nodes = int(parent.max()) + 1
-    order = np.lexsort((value, column, row))
-    key = (row * nodes + column)[order]
-    last = np.append(key[1:] != key[:-1], True) if len(key) else np.zeros(0, dtype=bool)
-    kept = order[last]
-    Y = sp.csr_matrix((value[kept], (row[kept], column[kept])), shape=(len(corpus), nodes))
-    return Corpus(labels=LabelIndex(list(map(str, range(nodes)))), Y=Y, texts=corpus.texts, name=corpus.name).counted()
 
 
 def _true_first(found: Scores, Y: sp.csr_matrix, count: int) -> NDArray[np.int32]:

@@ -15,15 +15,17 @@ import orjson
 import torch
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import Hook, Setting
+from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
+from longtail.fit import Fit
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.neural.batches import LabelChoice, SharedLabels
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
 from longtail.learners.neural.heads import Head, HeadNetwork
-from longtail.learners.neural.hooks import Hook, Setting
 from longtail.learners.neural.module import Schedule, TrainingData, best_labels
 from longtail.learners.neural.network import Network
 from longtail.learners.neural.training import torch_threads, train
@@ -77,8 +79,6 @@ class NeuralLearner(Learner):
     nodes: int = option(1, "machines that train together", low=1, high=1024)
     logs: str | None = option(None, "folder for CSV and TensorBoard logs of the training, or none")
 
-    needs = ("texts",)
-    threads_apart = False
     #: Whether heads are bound to the labels' texts.
     tells_texts: ClassVar[bool] = False
 
@@ -104,21 +104,14 @@ class NeuralLearner(Learner):
         return self
 
     @property
-    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
+    def capabilities(self) -> Capabilities:
         encoder: Encoder = self.encoder
         head: Head = self.head
-        return ("texts", *encoder.spaces, *head.spaces)
+        return Capabilities(needs=("texts",), spaces=("texts", *encoder.spaces, *head.spaces), side_by_side=False)
 
     # fitting
-    def fit(
-        self,
-        corpus: Corpus,
-        *,
-        valid: Corpus | None = None,
-        run: Run | None = None,
-        hooks: Sequence[Hook] = (),
-    ) -> Self:
-        run = run or Run()
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
+        run, valid, hooks = fit.run, fit.valid, fit.hooks
         texts = texts_of(corpus)
         with run.stage("features"), torch_threads(run.workers):
             self.encoder.fit_tokeniser(self._read_words(corpus, texts), run)
@@ -126,7 +119,7 @@ class NeuralLearner(Learner):
         if self.patience and valid is None:
             raise UsageError("patience needs documents to check on: give validation data or set valid_share, as 0.05")
         with run.stage("train"), _own_randomness():
-            self._fit_networks(train_on, valid, list(hooks), run)
+            self._fit_networks(train_on, valid, list(hooks), run)  # type: ignore[arg-type]
         self.n_labels_, self.n_features_ = corpus.n_labels, None
         return self
 
@@ -176,6 +169,7 @@ class NeuralLearner(Learner):
             Setting(
                 corpus.labels,
                 positives,
+                np.isin(np.arange(len(corpus)), corpus.documents),
                 layers,
                 frozen + 1,
                 schedule.steps,
@@ -220,13 +214,13 @@ class NeuralLearner(Learner):
         """What to train on and what to check on; documents without labels teach which labels do not hold."""
         if valid is not None:
             return corpus, (valid if valid.Y.nnz else None)
-        count = min(MOST_VALID, int(self.valid_share * len(corpus)))
-        labelled = np.flatnonzero(np.diff(corpus.Y.indptr))
+        count = min(MOST_VALID, int(self.valid_share * len(corpus.documents)))
+        documents = corpus.documents
+        labelled = documents[np.diff(corpus.Y.indptr)[documents] > 0]
         if count < 1 or len(labelled) < 2 * count:
             return corpus, None
         held = np.sort(run.rng("validation").permutation(labelled)[:count])
-        rest = np.setdiff1d(np.arange(len(corpus)), held)
-        return corpus.rows(rest), corpus.rows(held)
+        return corpus.without_documents(corpus.origins()[held]), corpus.rows(held)
 
     def _states(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
         return self.encoder.states(network.encoder, tokens, run)

@@ -15,13 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.attentionxml import lifted
 from longtail.learners.neural.batches import Children, SharedLabels
 from longtail.learners.neural.clusters import label_clusters
 from longtail.learners.neural.heads import Head, HeadNetwork, Pooled
-from longtail.learners.neural.hooks import Hook
 from longtail.learners.neural.label_text import AboutLabels
 from longtail.learners.neural.network import Network
 from longtail.learners.neural.short_text import ShortText, folded
@@ -99,7 +98,7 @@ class Clustered(ShortText):
         """
         assert self.cluster_ is not None
         if self.surrogate:
-            above = lifted(corpus, self.cluster_)
+            above = corpus.by_group(self.cluster_)
             choice = SharedLabels(above.Y, above.pair_weight, self.negatives)
             first = Network(network.encoder, clusters)
             self._train(first, above, None, choice, [], run, f"{title} clusters", epochs=self.surrogate)

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.clustered import Clustered
-from longtail.learners.neural.hooks import Hook
 from longtail.learners.neural.label_text import AboutLabels
 from longtail.part import Arrays, option
 from longtail.run import Run

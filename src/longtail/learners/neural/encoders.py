@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from longtail.augment.hooks import NONE, Hooks
 from longtail.features.tokens import FIRST_WORD, PAD, Tokens, WordTokeniser
 from longtail.features.vectors import word_vectors
 from longtail.learners.neural.batches import Batch
-from longtail.learners.neural.hooks import NONE, Hooks
 from longtail.part import Arrays, Part, option
 from longtail.run import Run
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from longtail.learners.neural.hooks import NONE, Hooks
+from longtail.augment.hooks import NONE, Hooks
 from longtail.part import Part, option
 
 if TYPE_CHECKING:

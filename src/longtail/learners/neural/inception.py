@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
+from longtail.augment.hooks import Hooks
 from longtail.errors import UsageError
 from longtail.learners.neural.blocks import drop
 from longtail.learners.neural.encoders import EncoderNetwork
-from longtail.learners.neural.hooks import Hooks
 from longtail.learners.neural.titles import TitleEncoder, TitleNetwork
 from longtail.part import option
 

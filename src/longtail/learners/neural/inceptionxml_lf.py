@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import scipy.sparse as sp
 import torch
 
+from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.learners.neural.batches import SharedLabels
@@ -20,7 +21,6 @@ from longtail.learners.neural.clustered import Clustered
 from longtail.learners.neural.clusters import grouped, label_clusters
 from longtail.learners.neural.encoders import Encoder
 from longtail.learners.neural.heads import Head
-from longtail.learners.neural.hooks import Hook
 from longtail.learners.neural.label_text import AboutLabels, LabelText, LabelTextNetwork
 from longtail.learners.neural.network import Network
 from longtail.learners.neural.short_text import folded

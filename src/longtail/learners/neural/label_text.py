@@ -24,11 +24,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
+from longtail.augment.hooks import NONE, Hooks
 from longtail.errors import UsageError
 from longtail.learners.neural.blocks import Residual, WordSums, drop, neighbour_sums
 from longtail.learners.neural.encoders import EncoderNetwork
 from longtail.learners.neural.heads import Head, HeadNetwork, Pooled, PooledNetwork
-from longtail.learners.neural.hooks import NONE, Hooks
 from longtail.part import option
 
 #: Labels whose vectors are made at once when training is over.

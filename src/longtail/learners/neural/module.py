@@ -12,10 +12,10 @@ from lightning import pytorch as lightning
 from numpy.typing import NDArray
 from torch import Tensor
 
+from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.batches import Batch, Batches, LabelChoice
-from longtail.learners.neural.hooks import Hook, Hooks
 from longtail.learners.neural.network import Network, loss_of, score_batches, to_device
 from longtail.learners.neural.optimiser import RowAdam, clip_norm
 from longtail.scores import Scores

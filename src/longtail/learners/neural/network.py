@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from longtail.augment.hooks import NONE, Hooks
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.batches import Batch, in_length_order, state_tensor, token_tensors
 from longtail.learners.neural.encoders import EncoderNetwork
 from longtail.learners.neural.heads import HeadNetwork
-from longtail.learners.neural.hooks import NONE, Hooks
 
 
 class Network(nn.Module):

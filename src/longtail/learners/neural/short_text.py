@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
@@ -16,7 +17,6 @@ from longtail.learners.neural.base import NeuralLearner, label_texts
 from longtail.learners.neural.batches import SharedLabels
 from longtail.learners.neural.encoders import Encoder
 from longtail.learners.neural.heads import Head, HeadNetwork
-from longtail.learners.neural.hooks import Hook
 from longtail.learners.neural.label_text import AboutLabels, LabelText
 from longtail.learners.neural.network import Network
 from longtail.learners.neural.titles import TitleEncoder
@@ -85,8 +85,7 @@ class ShortText(NeuralLearner):
         if isinstance(self.head, LabelText) and self.head.graph:
             from longtail.graphs.walk import label_graph, propagation
 
-            documents = corpus.Y[np.flatnonzero(corpus.origins() >= 0)]
-            about.graph = propagation(label_graph(documents, run=run))
+            about.graph = propagation(label_graph(corpus.documents_only().positives(), run=run))
         return about
 
     def _text_weights(self, labels: LabelIndex, run: Run) -> Any:

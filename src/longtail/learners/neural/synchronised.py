@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from longtail.augment.hooks import NONE, Hook, Hooks
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.batches import Batch, Children
 from longtail.learners.neural.blocks import Residual
 from longtail.learners.neural.heads import HeadNetwork
-from longtail.learners.neural.hooks import NONE, Hook, Hooks
 from longtail.learners.neural.module import best_labels
 from longtail.learners.neural.network import Network
 from longtail.scores import Scores

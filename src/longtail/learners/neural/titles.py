@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from longtail.augment.hooks import Hooks
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.blocks import Residual, drop
 from longtail.learners.neural.encoders import EncoderNetwork, WordEncoder
-from longtail.learners.neural.hooks import Hooks
 from longtail.part import Arrays, option
 
 

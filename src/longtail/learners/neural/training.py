@@ -22,9 +22,9 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.plugins import TorchCheckpointIO
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 
+from longtail.augment.hooks import Hook, Setting
 from longtail.errors import UsageError
-from longtail.files import atomic_file
-from longtail.learners.neural.hooks import Hook, Setting
+from longtail.keep.files import atomic_file
 from longtail.learners.neural.module import Module, Schedule, TrainingData
 from longtail.learners.neural.network import Network
 from longtail.run import Run

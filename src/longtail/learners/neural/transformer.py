@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from longtail.augment.hooks import NONE, Hooks
 from longtail.errors import LongtailError, UsageError
 from longtail.features.tokens import PAD, Tokens, cache_folder, cached
-from longtail.files import atomic_file
+from longtail.keep.files import atomic_file
 from longtail.learners.neural.batches import in_length_order, token_tensors
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
-from longtail.learners.neural.hooks import NONE, Hooks
 from longtail.part import Arrays, option
 from longtail.run import Run
 

@@ -1,7 +1,7 @@
 """A model directory: manifest.json, labels.jsonl and one safetensors file for each part. See docs/model-format.md.
 
-Saving is all-or-nothing (longtail.files). Loading runs no code from the files, checks every size, count and checksum
-before it relies on it, and maps arrays into memory instead of copying them.
+Saving is all-or-nothing (longtail.keep.files). Loading runs no code from the files, checks every size, count and
+checksum before it relies on it, and maps arrays into memory instead of copying them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from longtail import __version__
 from longtail.engines.local import thread_map
 from longtail.errors import LongtailError, ModelError
-from longtail.files import aside, atomic_directory, check_output, shown_directory, writing
+from longtail.keep.files import aside, atomic_directory, check_output, shown_directory, writing
+from longtail.keep.safetensors import BLOCK, read_arrays, strict_json, write_arrays
 from longtail.labels import LabelIndex
 from longtail.run import available_cores
-from longtail.safe import BLOCK, read_arrays, strict_json, write_arrays
 
 FORMAT = "longtail-model"
 FORMAT_VERSION = 1

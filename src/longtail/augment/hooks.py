@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from longtail.augment.base import Augmenter
 from longtail.labels import LabelIndex
@@ -35,6 +36,7 @@ class Setting:
 
     labels  the label index with the counts of the training data
     Y       csr (n, L), the training targets
+    is_document  bool (n,), rows that are documents, not made by an augmenter
     layers  hidden layers of the encoder; `first` is the first that is trained
     steps   optimiser steps of the whole fit
     texts   tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels are
@@ -44,6 +46,7 @@ class Setting:
 
     labels: LabelIndex
     Y: sp.csr_matrix
+    is_document: NDArray[np.bool_]
     layers: int
     first: int
     steps: int

@@ -19,7 +19,6 @@ from longtail.arrays import Floats, Ints, Longs
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
-    from longtail.learners.base import Learner
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +48,6 @@ class FeatureNoise:
         row = np.concatenate([np.arange(n, dtype=np.int32), np.tile(noisy, self.copies)])
         copy = np.repeat(np.arange(self.copies + 1, dtype=np.int32), [n] + [len(noisy)] * self.copies)
         return row, copy
-
-
-def prepared(corpus: Corpus, learner: Learner) -> Corpus:
-    """The corpus as it is for a learner that draws copies itself, with the copies written out for any other."""
-    return corpus if corpus.noise is None or learner.draws_noise else written_out(corpus)
 
 
 def written_out(corpus: Corpus) -> Corpus:

@@ -10,6 +10,7 @@ import json
 import math
 import mmap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -113,6 +114,12 @@ def read_arrays(data: mmap.mmap | bytes, where: str) -> dict[str, NDArray[Any]]:
     if expected != size - start:
         raise ModelError(f"{where}: {size - start - expected} bytes at its end belong to no array")
     return arrays
+
+
+def read_file(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a safetensors file, mapped into memory."""
+    with path.open("rb") as handle:
+        return read_arrays(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), str(path))
 
 
 def write_arrays(handle: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 from longtail import __version__, files, persist
 from longtail.errors import LongtailError, ModelError, UsageError
 from longtail.labels import LabelIndex
-from longtail.persist import check_model_output, load_model, restoring, save_model
+from longtail.keep.model import check_model_output, load_model, restoring, save_model
 
 LABELS = LabelIndex(["cats", 'do"gs', "Zürich\n"], ["felis", "", "a town"], np.array([3, 0, 12]), 14)
 STATES = {
@@ -104,7 +104,7 @@ def test_any_arrays_and_labels_come_back(
 
 
 def test_files_of_the_reference_library_are_read(tmp_path: Path) -> None:
-    from longtail.safe import read_arrays
+    from longtail.keep.safetensors import read_arrays
 
     data = safetensors.numpy.save(STATES["learner"], metadata={"made": "elsewhere"})
     assert_same_states({"learner": read_arrays(data, "x")}, {"learner": STATES["learner"]})

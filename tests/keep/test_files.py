@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from longtail import files
+from longtail.keep import files
 from longtail.errors import LongtailError, UsageError
-from longtail.files import aside, atomic_directory, atomic_file, check_output
+from longtail.keep.files import aside, atomic_directory, atomic_file, check_output
 
 
 def names(directory: Path) -> list[str]:
@@ -285,7 +285,7 @@ def test_leftovers_of_killed_writers_are_removed_those_of_living_ones_are_not(tm
     (tmp_path / ".model.longtail-partial-file").write_text("half")
     (tmp_path / ".model.longtail-partial-link").symlink_to(tmp_path)
     script = (
-        "import sys\nfrom longtail.files import atomic_directory\n"
+        "import sys\nfrom longtail.keep.files import atomic_directory\n"
         "with atomic_directory(sys.argv[1]) as new:\n    print(new.name, flush=True)\n    sys.stdin.read()\n"
     )
     with subprocess.Popen(

@@ -1,0 +1,42 @@
+"""What features are: they turn documents into rows of numbers, X, for learners that read such."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import scipy.sparse as sp
+
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.part import Part
+from longtail.run import Run
+
+
+@dataclass(kw_only=True)
+class Features(Part, ABC):
+    """Base of features. Most read texts only; one that reads more of the corpus overrides the last two methods."""
+
+    kind: ClassVar[str] = "features"
+
+    @abstractmethod
+    def fit_transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
+        """Learns from the texts, and gives their X, csr float32 (n, D)."""
+
+    @abstractmethod
+    def transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
+        """X of new texts, csr float32 (n, D)."""
+
+    def fit_corpus(self, corpus: Corpus, run: Run) -> sp.csr_matrix:
+        return self.fit_transform(texts_of(corpus), run=run)
+
+    def of_corpus(self, corpus: Corpus, run: Run) -> sp.csr_matrix:
+        return self.transform(texts_of(corpus), run=run)
+
+
+def texts_of(corpus: Corpus) -> Sequence[str]:
+    if corpus.texts is None:
+        raise UsageError(f"{corpus.name} has no texts to make features of")
+    return corpus.texts

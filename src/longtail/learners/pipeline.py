@@ -1,0 +1,340 @@
+"""Pipeline: augmenters, features, a learner and re-rankers as one learner, which may stand wherever a learner may.
+
+texts ─ augmenters ─ features ─ augmenters ─ learner.learn            first stage
+judges ask the fitted learner, and change rows, masks or vectors ─ learner.retune     second stage, if any asks
+learner.score ─ re-rankers                                             prediction
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.augment.base import Augmenter, Judged
+from longtail.capabilities import CORPUS_SPACES, SPACES, Capabilities, fits
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.features.base import Features
+from longtail.fit import Fit
+from longtail.learners.base import Learner
+from longtail.part import Arrays, Part, option, prefixed, under
+from longtail.registry import build, entries, name_of
+from longtail.rerank.base import Reranker
+from longtail.run import Run
+from longtail.scores import Scores
+
+#: Up to so many documents re-rankers learn from four folds; beyond, from a quarter held out.
+ALL_FOLDS = 20_000
+
+
+@dataclass(kw_only=True)
+class Pipeline(Learner):
+    """Features are fitted and kept where the learner reads any, and the corpus does not bring its own."""
+
+    learner: Any = option("bonsai", "the learner")
+    features: Any = option(
+        "auto", "what makes features of texts; auto: tfidf where the learner reads features; none: those of the corpus"
+    )
+    augment: list[Any] = option([], "augmenters, applied in the order of their spaces and, within a space, as given")
+    rerank: list[Any] = option([], "re-rankers, one after the other")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.learner = built(self.learner, Learner, "learner", "wrapper")
+        self.augment = all_built("augment", self.augment, Augmenter, "augmenter")
+        self.rerank = all_built("rerank", self.rerank, Reranker, "re-ranker")
+        self._expand()
+        reads_features = "X" in self.learner.capabilities.needs
+        if self.features == "auto":
+            self.features = "tfidf" if reads_features else None
+        if self.features is not None:
+            self.features = built(self.features, Features, "features")
+            if not reads_features:
+                raise UsageError(f"'{name_of(self.learner)}' reads texts as they are: it has no use for features")
+        self._check_fits()
+
+    def set_params(self, **params: Any) -> Self:
+        super().set_params(**params)
+        self.__post_init__()
+        return self
+
+    def _expand(self) -> None:
+        """Augmenters that stand for a combination of parts, such as taug, are replaced by those parts."""
+        if all(type(part).expanded is Augmenter.expanded for part in self.augment):
+            return
+        expanded: list[Any] = []
+        for part in self.augment:
+            made = part.expanded(self.learner)
+            if made is None:
+                expanded.append(part)
+            else:
+                self.learner = built(made[0], Learner, "learner", "wrapper")
+                expanded += all_built("augment", made[1], Augmenter, "augmenter")
+        self.augment = expanded
+
+    def _check_fits(self) -> None:
+        """Refuses an augmenter that the learner does not take, and says which learners would do."""
+        can = self.learner.capabilities
+        for part in self.augment:
+            if not fits(can, part.capabilities):
+                raise UsageError(_why_not(part, self.learner))
+            if part.capabilities.space == "texts" and "X" in can.needs and self.features is None:
+                raise UsageError(
+                    f"'{name_of(part)}' rewrites texts, and '{name_of(self.learner)}' reads features that are made "
+                    "before: give this pipeline features of its own"
+                )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        can = self.learner.capabilities
+        if self.features is None:
+            return replace(can, noise=True)
+        needs = ("texts", *(need for need in can.needs if need not in ("X", "texts")))
+        # features made in here are out of reach for augmenters outside
+        return replace(can, noise=True, needs=needs, spaces=tuple(s for s in can.spaces if s != "features"))
+
+    # fitting
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
+        run = fit.run
+        self.check(corpus)
+        if not corpus.labels.documents:
+            corpus = corpus.counted()
+        labels, given = corpus.labels, corpus
+        corpus = self._rewritten(corpus, "texts", run)
+        self.makes_features_ = self.features is not None and (corpus.X is None or corpus.X_made)
+        if self.makes_features_:
+            with run.stage("features"):
+                corpus = replace(corpus, X=self.features.fit_corpus(corpus, run), X_made=True)
+        self.width_ = None if corpus.X is None or "X" not in self.learner.capabilities.needs else corpus.X.shape[1]
+        plain = corpus
+        corpus = self._rewritten(corpus, "features", run)
+        valid = fit.valid and self._with_features(fit.valid.aligned(labels), run)
+        inside = fit.with_valid(valid).with_hooks(self._hooks(fit.hooks))
+        self._fit_learner(self.learner, corpus, inside)
+        self._take_sizes()
+        if self.rerank:
+            # re-rankers learn from the documents themselves, not from rows an augmenter made
+            plain = plain if plain.made is None else self._with_features(given, run)
+            with run.stage("rerank"):
+                self._fit_rerankers(plain.documents_only(), corpus, inside)
+        return self
+
+    def _rewritten(self, corpus: Corpus, space: str, run: Run) -> Corpus:
+        """The corpus after the augmenters of a space; label counts stay those of the data as given."""
+        for part in self.augment:
+            if part.capabilities.space == space and not part.capabilities.judge:
+                corpus = replace(part.apply(corpus, run), labels=corpus.labels)
+        return corpus
+
+    def _hooks(self, outer: Sequence[Augmenter]) -> list[Augmenter]:
+        """Augmenters that work inside the fit; what makes texts longer comes before what mixes them."""
+        own = [p for p in self.augment if p.capabilities.space not in CORPUS_SPACES and not p.capabilities.judge]
+        return sorted(
+            [*outer, *own],
+            key=lambda part: (SPACES.index(part.capabilities.space), not part.capabilities.lengthens),
+        )
+
+    def _fit_learner(self, learner: Learner, corpus: Corpus, fit: Fit) -> Learner:
+        """Both stages of one learner: first on the corpus, then on what judges make of it."""
+        judges = [part for part in self.augment if part.capabilities.judge]
+        if not judges:
+            return learner.learn(learner.readable(corpus), fit)
+        first = fit.child("first stage")
+        first.train(learner, learner.readable(corpus))
+        view = copy.copy(self)
+        view.learner, view.rerank = learner, []
+        view._take_sizes()
+        for part in judges:
+            made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
+            tuned = self._with_features(replace(made.corpus, labels=corpus.labels), fit.run)
+            with fit.run.stage("retune"):
+                learner.retune(learner.readable(tuned), fit.child("second stage"), made.vectors)
+        return learner
+
+    # re-rankers
+    def _fit_rerankers(self, plain: Corpus, augmented: Corpus, fit: Fit) -> None:
+        if any(part.capabilities.learns for part in self.rerank):
+            scores, seen = self.out_of_fold(plain, augmented, fit)
+        else:
+            scores, seen = Scores.empty(len(plain), 1), plain
+        for number, part in enumerate(self.rerank):
+            scores = part.fit(scores, seen, run=fit.run.child(f"rerank/{number}")).rerank(scores, seen)
+
+    @property
+    def depth(self) -> int:
+        """Labels per document that re-rankers choose from; 0 without any."""
+        return max((part.depth for part in self.rerank), default=0)
+
+    def out_of_fold(self, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus]:
+        """Shortlists of documents that the learner behind them did not see, and those documents.
+
+        On its own training documents a learner is nearly perfect, which would teach a re-ranker nothing. Small corpora
+        are split into four folds, of larger ones a quarter is held out: that many documents are enough, and the
+        learner is trained only once more.
+
+        plain      the documents, with features
+        augmented  what the learner is trained on: rows that an augmenter made stay in training, but for those made
+                   from documents that are held out
+        """
+        quarters = np.array_split(fit.run.rng("out-of-fold").permutation(len(plain)), 4)
+        folds = [np.sort(part) for part in (quarters if len(plain) <= ALL_FOLDS else quarters[:1]) if len(part)]
+        shortlists = []
+        for number, held_out in enumerate(folds):
+            fold = fit.child(f"fold/{number}").with_valid(None)
+            rest = augmented.without_documents(plain.origins()[held_out])
+            learner = _Staged(self, self.learner.unfitted())
+            fold.train(learner, rest)
+            scores = learner.learner.score(plain.rows(held_out), self.depth, run=fold.run)
+            shortlists.append(scores.top(self.depth))
+        scores = Scores(np.concatenate([s.ids for s in shortlists]), np.concatenate([s.values for s in shortlists]))
+        return scores, plain.rows(np.concatenate(folds))
+
+    # scoring
+    def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
+        run = run or Run()
+        self.check(corpus)
+        corpus = self._with_features(corpus, run)
+        if not self.rerank:
+            return self.learner.score(corpus, k, run=run)
+        found = self.learner.score(corpus, max(k, self.depth), run=run)
+        ranked = found.top(min(self.depth, found.k))
+        for part in self.rerank:
+            ranked = part.rerank(ranked, corpus)
+        return ranked.followed_by(found).top(k)
+
+    def check(self, corpus: Corpus) -> None:
+        """Refuses a corpus that lacks what the learner reads."""
+        name, needs = name_of(self.learner), self.learner.capabilities.needs
+        if "texts" in needs and corpus.texts is None:
+            raise UsageError(f"'{name}' reads texts, and {corpus.name} has features only; use a linear learner")
+        if "X" not in needs:
+            return
+        if corpus.X is not None and not (corpus.X_made and self.features is not None):
+            if not np.isfinite(corpus.X.data).all():
+                raise UsageError(f"{corpus.name} has features that are not finite numbers (nan or inf)")
+            return
+        if corpus.texts is None:
+            raise UsageError(f"'{name}' needs features, and {corpus.name} has neither texts nor features")
+        if self.features is None:
+            raise UsageError(f"'{name}' needs features, and {corpus.name} has texts only; use features='tfidf'")
+        if not getattr(self, "makes_features_", True):
+            raise UsageError(
+                f"this model was trained on features of one's own, and {corpus.name} has texts only; "
+                "give it a corpus with X"
+            )
+
+    def _with_features(self, corpus: Corpus, run: Run) -> Corpus:
+        """The corpus with the X the learner was fitted on: made from its texts, or its own if the widths agree."""
+        if "X" not in self.learner.capabilities.needs:
+            return corpus
+        if self.makes_features_ and corpus.texts is not None:
+            with run.stage("features"):
+                corpus = replace(corpus, X=self.features.of_corpus(corpus, run), X_made=True)
+        if corpus.X is not None and corpus.X.shape[1] != self.width_:
+            raise UsageError(f"{corpus.name} has {corpus.X.shape[1]:,} features, the model has {self.width_:,}")
+        return corpus
+
+    # keeping
+    def _take_sizes(self) -> None:
+        self.n_labels_ = self.learner.n_labels_
+        # columns of features made here are nobody else's business
+        self.n_features_ = None if self.makes_features_ else self.learner.n_features_
+
+    def fitted_parts(self) -> dict[str, Part]:
+        """The parts that have learnt something, by the names they are kept under."""
+        parts: dict[str, Part] = {"learner": self.learner}
+        if self.makes_features_:
+            parts["features"] = self.features
+        return parts | {f"rerank-{number}": part for number, part in enumerate(self.rerank)}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        width = -1 if self.width_ is None else self.width_
+        state: dict[str, NDArray[Any]] = {"pipeline": np.array([int(self.makes_features_), width])}
+        for name, part in self.fitted_parts().items():
+            state |= prefixed(name, part.state())
+        return state
+
+    def restore(self, arrays: Arrays) -> None:
+        kept = arrays.get("pipeline")
+        if kept is None or kept.shape != (2,) or kept.dtype != np.int64 or kept[0] not in (0, 1) or kept[1] < -1:
+            raise ValueError("'pipeline' must tell whether features are made, and how many")
+        self.begin_restoring(bool(kept[0]), None if kept[1] < 0 else int(kept[1]))
+        parts = self.fitted_parts()
+        # a part may keep nothing at all, but nobody else may keep anything
+        unknown = {name.partition(".")[0] for name in arrays} - {"pipeline", *parts}
+        if unknown:
+            raise ValueError(f"there is no part '{sorted(unknown)[0][:60]}'")
+        for name, part in parts.items():
+            part.restore(under(name, arrays))
+        self.finish_restoring()
+
+    def begin_restoring(self, makes_features: bool, width: int | None) -> None:
+        if makes_features and self.features is None:
+            raise ValueError("features are made, and there is no part that makes them")
+        self.makes_features_, self.width_ = makes_features, width
+
+    def finish_restoring(self) -> None:
+        """Kernels index by these numbers, so what the parts say of one another must agree."""
+        kept = self.learner.n_features_
+        if kept is not None and kept != self.width_:
+            raise ValueError(f"the learner has {kept} features, the rest of the model has {self.width_}")
+        self._take_sizes()
+
+
+@dataclass
+class _Staged:
+    """A learner of one fold, with both stages: what a fit trains once and keeps."""
+
+    pipeline: Pipeline
+    learner: Learner
+
+    def learn(self, corpus: Corpus, fit: Fit) -> None:
+        self.pipeline._fit_learner(self.learner, corpus, fit)
+
+    def config(self) -> list[Any]:
+        from longtail.registry import config_of
+
+        return [config_of(self.learner), *(config_of(part) for part in self.pipeline.augment)]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return self.learner.state()
+
+    def restore(self, arrays: Arrays) -> None:
+        self.learner.restore(arrays)
+
+
+def built(given: Any, base: type[Part], *kinds: str) -> Any:
+    """A part from its name or configuration, which must be of the right kind."""
+    part = build(given, *kinds)
+    if not isinstance(part, base):
+        raise UsageError(f"'{name_of(part)}' is not a {kinds[0]}")
+    return part
+
+
+def all_built(name: str, given: Any, base: type[Part], kind: str) -> list[Any]:
+    if isinstance(given, str | dict | Part) or not isinstance(given, Sequence):
+        raise UsageError(f"{name} takes a list of parts, as in {name}=['{entries(kind)[0].name}']")
+    made = [built(part, base, kind) for part in given]
+    # scikit-learn's clone checks that a constructor keeps the very list it is given
+    return given if isinstance(given, list) and made == given else made
+
+
+def _why_not(augmenter: Augmenter, learner: Learner) -> str:
+    fitting = []
+    for entry in entries("learner"):  # what a wrapper takes depends on its members
+        try:
+            can = entry.load()().capabilities
+        except UsageError:  # an extra that is not installed
+            continue
+        if fits(can, augmenter.capabilities):
+            fitting.append(f"'{entry.name}'")
+    would_do = f"learners that do: {', '.join(fitting)}" if fitting else "no learner here does"
+    space = augmenter.capabilities.space
+    if space in learner.capabilities.spaces:
+        return f"'{name_of(augmenter)}' needs a second stage, which '{name_of(learner)}' does not have; {would_do}"
+    return f"'{name_of(augmenter)}' works in the space '{space}', which '{name_of(learner)}' does not open; {would_do}"

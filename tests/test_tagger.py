@@ -22,7 +22,9 @@ from longtail.keep.model import load_model, save_model
 from longtail.rerank.base import Reranker
 from longtail.run import Run
 from longtail.scores import Scores
-from longtail.tagger import SHORTLIST, Tagger
+from longtail.tagger import Tagger
+
+SHORTLIST = 100
 
 TOPICS = {
     "fruit": "apple banana cherry orchard juice",

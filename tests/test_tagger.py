@@ -12,19 +12,22 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from longtail.augment.base import Augmenter
+from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
+from longtail.fit import Fit
+from longtail.keep.model import load_model, save_model
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.linear.label_tree import Parabel
 from longtail.part import option
-from longtail.keep.model import load_model, save_model
 from longtail.rerank.base import Reranker
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.tagger import Tagger
 
 SHORTLIST = 100
+MIN_DF = {"part": "tfidf", "min_df": 1}
 
 TOPICS = {
     "fruit": "apple banana cherry orchard juice",
@@ -63,14 +66,16 @@ class Counter(Learner):
     """Scores every label by its share of the weighted targets; remembers the corpus it was fitted on."""
 
     opens: str = option("", "one more space to open")
+    reads: ClassVar[str] = "X"
 
     @property
-    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("texts", "features", self.opens)
+    def capabilities(self) -> Capabilities:
+        return Capabilities(needs=(self.reads,), spaces=("texts", "features", self.opens))
 
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None, hooks: Any = ()) -> Self:
-        self.seen_, self.valid_, self.hooks_ = corpus, valid, list(hooks)
+    def learn(self, corpus: Corpus, fit: Fit) -> Self:
+        self.seen_, self.valid_, self.hooks_ = corpus, fit.valid, list(fit.hooks)
         self.share_ = np.asarray(corpus.Y.mean(axis=0)).ravel()
+        self.n_labels_, self.n_features_ = corpus.n_labels, None
         return self
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -79,13 +84,17 @@ class Counter(Learner):
 
 
 @dataclass(kw_only=True)
+class Reader(Counter):
+    reads: ClassVar[str] = "texts"
+
+
+@dataclass(kw_only=True)
 class AddRow(Augmenter):
     space: ClassVar[str] = "texts"
     text: str = option("newword", "text of the row added")
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
-        Y = sp.csr_matrix(sp.vstack([corpus.Y, corpus.Y[:1]]))
-        return Corpus(labels=corpus.labels, Y=Y, texts=[*corpus.texts, self.text]).counted()
+        return corpus.with_rows(texts=[self.text], Y=corpus.Y[:1], ids=["added"])
 
 
 @dataclass(kw_only=True)
@@ -107,7 +116,8 @@ class Reverse(Reranker):
         self.seen_ = (scores, corpus)
         return self
 
-    def rerank(self, scores: Scores) -> Scores:
+    def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
+        self.reranked_ = corpus
         return Scores(scores.ids, np.where(scores.ids < 0, 0, 1 - scores.values).astype(np.float32)).sorted()
 
 
@@ -188,9 +198,7 @@ def test_order_of_the_parts() -> None:
     corpus = little_corpus()
     before = (list(corpus.texts or []), corpus.Y.data.tobytes(), corpus.labels.frequency.tobytes())
     learner, reverse = Counter(), Reverse()
-    fitted = quick(augment=[Double(), AddRow()], rerank=[reverse])
-    fitted.learner = learner
-    fitted.fit(corpus)
+    fitted = Tagger(learner, features=MIN_DF, augment=[Double(), AddRow()], rerank=[reverse]).fit(corpus)
     assert (list(corpus.texts or []), corpus.Y.data.tobytes(), corpus.labels.frequency.tobytes()) == before
     assert len(learner.seen_) == 61, "the text augmenter's row is trained on"
     assert "newword" in fitted.features.terms_, "and its word is in the vocabulary"
@@ -204,22 +212,28 @@ def test_order_of_the_parts() -> None:
 
 
 def test_rerankers_choose_from_a_shortlist() -> None:
-    fitted = quick(rerank=[Reverse()])
-    fitted.learner = Counter()
-    fitted.fit(little_corpus())
+    fitted = Tagger(Counter(), features=MIN_DF, rerank=[Reverse()]).fit(little_corpus())
     rarest = int(np.argmin(fitted.learner.share_))
     scores = fitted.score(fitted.corpus_of(["anything"]), 1)
     assert fitted.learner.k_ == SHORTLIST
     assert scores.k == 1 and scores.ids[0, 0] == rarest
+    assert list(fitted.rerank[0].reranked_.texts) == ["anything"], "a re-ranker sees the documents"
+
+
+def test_a_rerankers_depth_is_its_own_and_longer_lists_begin_alike() -> None:
+    fitted = Tagger(Counter(), features=MIN_DF, rerank=[Reverse(depth=2)]).fit(little_corpus())
+    order = np.argsort(-fitted.learner.share_, kind="stable")
+    scores = fitted.score(fitted.corpus_of(["anything"]), 4)
+    assert scores.ids[0].tolist() == [order[1], order[0], order[2], order[3]], "two are re-ranked, the rest follows"
+    assert (np.diff(scores.values[0]) <= 0).all()
+    assert fitted.score(fitted.corpus_of(["anything"]), 1).ids[0, 0] == order[1]
 
 
 def test_validation_data_is_aligned_and_featurised() -> None:
     corpus, valid = little_corpus(), little_corpus(10, seed=4)
     order = np.array([3, 1, 0, 2])
     valid = Corpus(labels=valid.labels.take(order), Y=sp.csr_matrix(valid.Y[:, order]), texts=valid.texts)
-    fitted = quick()
-    fitted.learner = Counter()
-    fitted.fit(corpus, valid=valid)
+    fitted = Tagger(Counter(), features=MIN_DF).fit(corpus, valid=valid)
     seen = fitted.learner.valid_
     assert list(seen.labels.names) == list(TOPICS)
     assert seen.X.shape == (10, fitted.n_features_)
@@ -228,23 +242,23 @@ def test_validation_data_is_aligned_and_featurised() -> None:
 def test_spaces_that_do_not_fit_are_refused_at_once() -> None:
     with pytest.raises(UsageError, match="'Hook' works in the space 'hidden', which 'parabel' does not open"):
         quick(augment=[Hook()])
-    opened = quick()
-    opened.learner, opened.augment = Counter(opens="hidden"), [Hook()]
-    opened.fit(little_corpus())
+    opened = Tagger(Counter(opens="hidden"), augment=[Hook()]).fit(little_corpus())
     assert opened.learner.hooks_ == opened.augment
 
 
 def test_the_refusal_names_learners_that_would_do() -> None:
     @dataclass(kw_only=True)
     class Closed(Parabel):
-        spaces: ClassVar[tuple[str, ...]] = ()
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(needs=("X",))
 
     with pytest.raises(UsageError, match=r"learners that do: 'one-vs-all', 'parabel', 'bonsai'"):
         Tagger(Closed(), augment=[AddRow()])
 
 
 def test_lists_and_kinds() -> None:
-    with pytest.raises(UsageError, match="take a list"):
+    with pytest.raises(UsageError, match="augment takes a list"):
         Tagger(augment="gandalf")
     with pytest.raises(UsageError, match="did you mean 'bonsai'"):
         Tagger("bonzai")
@@ -262,11 +276,8 @@ def test_corpora_that_lack_something() -> None:
         quick().fit(replace(corpus, texts=None))
     with pytest.raises(UsageError, match="use features='tfidf'"):
         quick(features=None).fit(corpus)
-
-    @dataclass(kw_only=True)
-    class Reader(Counter):
-        needs: ClassVar[tuple[str, ...]] = ("texts",)
-
+    with pytest.raises(UsageError, match="has no use for features"):
+        Tagger(Reader(), features="tfidf")
     with pytest.raises(UsageError, match="reads texts"):
         Tagger(Reader()).fit(replace(corpus, texts=None, X=sp.csr_matrix(np.eye(60, 5, dtype=np.float32))))
     reads = Tagger(Reader()).fit(corpus)
@@ -361,6 +372,10 @@ def test_repr_is_what_one_would_write() -> None:
     shown = repr(Tagger({"part": "parabel", "trees": 1}, features=None, seed=3))
     assert shown == "Tagger(learner={'part': 'parabel', 'trees': 1}, features=None, seed=3)"
     assert repr(eval(shown)) == shown
+    nested = Tagger({"part": "ensemble", "members": ["bonsai", {"part": "parabel", "trees": 2}]})
+    inside = "{'part': 'ensemble', 'members': ['bonsai', {'part': 'parabel', 'trees': 2}]}"
+    assert repr(nested) == f"Tagger(learner={inside})", "parts inside parts without their defaults"
+    assert repr(Tagger({"part": "decoupled", "learner": "bonsai"})) == "Tagger(learner='decoupled')"
 
 
 def test_clone_is_unfitted_and_equal(tagger: Tagger) -> None:
@@ -381,3 +396,20 @@ def test_columns_no_training_document_has_are_left_out_of_the_truth_unless_asked
     test = Corpus(labels=wide.labels, Y=test_Y, texts=corpus.texts)
     assert fitted.evaluate(test)["R@5"] == pytest.approx(quick().fit(corpus).evaluate(corpus)["R@5"])
     assert fitted.evaluate(test, all_labels=True)["R@5"] < fitted.evaluate(test)["R@5"]
+
+
+def test_features_asked_for_by_name_are_made_and_a_corpus_that_brings_x_keeps_it_else() -> None:
+    corpus = little_corpus()
+    X = sp.csr_matrix(np.random.default_rng(0).random((60, 7), dtype=np.float32))
+    both = replace(corpus, X=X)
+    assert Tagger("parabel").fit(both).n_features_ == 7
+    made = Tagger("parabel", features="tfidf").fit(both)
+    assert made.n_features_ != 7 and made.predict(both, 3) == made.predict(list(corpus.texts), 3)
+
+
+def test_a_threshold_leaves_out_labels_that_score_less(tagger: Tagger) -> None:
+    (every,) = tagger.predict(["guitar and piano"], k=4)
+    (some,) = tagger.predict(["guitar and piano"], k=4, threshold=0.5)
+    assert some == [pair for pair in every if pair[1] >= 0.5] and 0 < len(some) < len(every)
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        tagger.predict(["guitar"], threshold=2)

@@ -46,6 +46,10 @@ class Fit:
         """A nested fit with seeds, titles and checkpoints of its own; data and hooks are those of this one."""
         return replace(self, run=self.run.child(name))
 
+    def apart(self) -> Fit:
+        """The same fit with a clock of its own."""
+        return replace(self, run=self.run.apart())
+
     def with_valid(self, valid: Corpus | None) -> Fit:
         return replace(self, valid=valid)
 

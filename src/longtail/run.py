@@ -99,16 +99,17 @@ class Run:
     hardware: Hardware = Hardware()
 
     def child(self, name: str) -> Run:
-        """The run of something nested: a seed, titles and a checkpoint folder of its own; its stages count here, too.
-
-        A stage of the child that lies within one of the parent's is counted in both.
-        """
+        """The run of something nested: seed, titles and checkpoint folder of its own; its stages count here, too."""
         return replace(
             self,
             seed=self.seed_of(name),
             progress=self.progress if self.progress is SILENT else _Titled(self.progress, name.replace("/", " ")),
             checkpoints=None if self.checkpoints is None else self.checkpoints / name.replace("/", "-"),
         )
+
+    def apart(self) -> Run:
+        """The same run with a clock of its own: for work within a stage that is timed already, or beside another."""
+        return replace(self, seconds={})
 
     def on_one_thread(self) -> Run:
         """The same run for work that is one of many tasks already."""

@@ -67,8 +67,10 @@ class Tagger:
         return self.pipeline.learner
 
     @property
-    def features(self) -> Features | None:
-        return self.pipeline.features
+    def features(self) -> Features | str | None:
+        """What makes X; "auto" until a fit has seen whether the corpus brings its own."""
+        found: Features | str | None = self.pipeline.features
+        return found
 
     @property
     def augment(self) -> list[Augmenter]:
@@ -193,7 +195,7 @@ class Tagger:
         manifest = {
             "config": self.config(),
             "n_features": self.pipeline.width_,
-            "makes_features": self.pipeline.makes_features_,
+            "makes_features": self.pipeline.features_ is not None,
         }
         states = {stem: part.state() for stem, part in self.pipeline.fitted_parts().items()}
         save_model(path, manifest=manifest, labels=self.labels_, states=states, overwrite=overwrite)
@@ -254,8 +256,8 @@ class Tagger:
     def __repr__(self) -> str:
         """As one would write it: only what differs from the defaults."""
         shown = [f"learner={_short(self.learner)!r}"]
-        if self.features is None or _short(self.features) != "tfidf":
-            shown.append(f"features={None if self.features is None else _short(self.features)!r}")
+        if _short(self.features) not in ("auto", "tfidf"):
+            shown.append(f"features={_short(self.features)!r}")
         lists: dict[str, Sequence[Part]] = {"augment": self.augment, "rerank": self.rerank}
         shown += [f"{name}={[_short(part) for part in parts]!r}" for name, parts in lists.items() if parts]
         shown += [f"{name}={getattr(self, name)}" for name in ("seed", "threads") if getattr(self, name)]

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from longtail.augment.gandalf import Gandalf
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
+from longtail.features.tfidf import Tfidf
+from longtail.fit import Fit
 from longtail.graphs.walk import expected_visits, soft_annotations
 from longtail.labels import LabelIndex
+from longtail.learners.pipeline import Pipeline
 from longtail.read.synthetic import synthetic
 from longtail.run import Run
 from longtail.tagger import Tagger
@@ -121,17 +124,17 @@ def test_held_out_documents_stay_out_and_label_rows_stay_in(monkeypatch: pytest.
     corpus = synthetic(documents=80, labels=10, words=100, texts=True, seed=1)
     tagger = Tagger(ONE_TREE, augment=["gandalf"])
     seen: list[tuple[int, int]] = []
-    fit = type(tagger.learner).fit
+    learn = type(tagger.learner).learn
 
-    def watched(self, given, **others):  # type: ignore[no-untyped-def]
+    def watched(self, given, fit):  # type: ignore[no-untyped-def]
         seen.append((len(given), sum(text in set(list(made.texts)[80:]) for text in given.texts)))
-        return fit(self, given, **others)
+        return learn(self, given, fit)
 
     run = Run()
     made = replace(tagger.augment[0].apply(corpus, run), labels=corpus.labels)
-    tagger.features.fit_transform(made.texts, run=run)
-    with_features = replace(made, X=tagger.features.transform(made.texts, run=run))
-    monkeypatch.setattr(type(tagger.learner), "fit", watched)
-    scores, documents = tagger.out_of_fold(with_features.rows(np.arange(80)), with_features, run)
+    with_features = replace(made, X=Tfidf().fit_transform(made.texts, run=run))
+    monkeypatch.setattr(type(tagger.learner), "learn", watched)
+    pipeline = Pipeline(learner=ONE_TREE, rerank=["ranknet"])
+    scores, documents = pipeline.out_of_fold(with_features.rows(np.arange(80)), with_features, Fit(run))
     points = len(made) - 80
     assert seen == [(60 + points, points)] * 4 and len(documents) == len(scores.ids) == 80

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.augment.input_noise import InputDropout, InputSwap
-from longtail.noise import FeatureNoise, written_out
 from longtail.augment.taug import Taug
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.learners.decoupled import Decoupled
 from longtail.learners.linear.label_tree import Bonsai, Parabel
+from longtail.noise import FeatureNoise, written_out
 from longtail.read.synthetic import synthetic
 from longtail.run import Run
 from longtail.tagger import Tagger
@@ -163,11 +163,13 @@ def test_learners_that_cannot_draw_get_rows(corpora):
     seen = {}
 
     class Reads(Parabel):
-        draws_noise = False
+        @property
+        def capabilities(self):
+            return replace(super().capabilities, noise=False)
 
-        def fit(self, corpus, *, valid=None, run=None):
+        def learn(self, corpus, fit):
             seen["rows"], seen["noise"] = len(corpus), corpus.noise
-            return super().fit(corpus, valid=valid, run=run)
+            return super().learn(corpus, fit)
 
     Tagger(Reads(trees=1), augment=["input-dropout"]).fit(replace(train))
     assert seen["noise"] is None

@@ -18,13 +18,13 @@ pytest.importorskip("lightning")
 
 from mixing_cases import TINY, corpus, equal, learns, network_and_batch, plainly_trained, trained  # noqa: E402
 
+from longtail.augment.hooks import Setting  # noqa: E402
 from longtail.augment.tailmix import RULES, TailMix, Targets, mix  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.graphs.cooccurrence import cooccurrence, strongest  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
 from longtail.learners.neural.batches import Batch  # noqa: E402
 from longtail.learners.neural.heads import LabelAttention  # noqa: E402
-from longtail.augment.hooks import Setting  # noqa: E402
 from longtail.tagger import Tagger  # noqa: E402
 
 TREE = {"tree": "always", "branches": 4, "top": 4, "candidates": 2}

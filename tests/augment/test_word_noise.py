@@ -67,17 +67,17 @@ def test_rerankers_do_not_learn_from_learners_that_saw_copies_of_their_documents
 
     corpus = synthetic(documents=60, labels=8, words=50, words_per_document=6, texts=True)
     seen, scored = [], []
-    fit, score = Parabel.fit, Parabel.score
+    learn, score = Parabel.learn, Parabel.score
 
-    def spying_fit(self, given, **others):
+    def spying_learn(self, given, fit):
         seen.append(set(given.origins().tolist()))
-        return fit(self, given, **others)
+        return learn(self, given, fit)
 
     def spying_score(self, given, k, **others):
         scored.append(set(given.ids))
         return score(self, given, k, **others)
 
-    monkeypatch.setattr(Parabel, "fit", spying_fit)
+    monkeypatch.setattr(Parabel, "learn", spying_learn)
     monkeypatch.setattr(Parabel, "score", spying_score)
     from dataclasses import replace
 

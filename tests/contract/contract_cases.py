@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
-from longtail.registry import Entry, build, entries, name_of
+from longtail.registry import Entry, build, config_of, entries
 from longtail.run import Run
 
 Config = dict[str, Any]
@@ -155,7 +155,7 @@ NEURAL = [
         **TITLES, **CLUSTERS, "part": "inceptionxml-lf", "epochs": 2, "least_steps": 15, "first_phase": 0.5,
         "encoder": {**INCEPTION, "routed": True}, "head": {**ATTENDED, "gelu": True, "start": "text"},
     }),
-    _neural("augmented", lambda folder: {"part": "augmented", "learner": ATTENTION, "augment": [TAILMIX]}),
+    _neural("pipeline, neural", lambda folder: {"part": "pipeline", "learner": ATTENTION, "augment": [TAILMIX]}),
     _neural("ensemble, linear and neural", lambda folder: {"part": "ensemble", "members": ["parabel", FEWER]}),
     _neural("decoupled, neural", lambda folder: {"part": "decoupled", "learner": FEWER, "gate": 0.0}),
 ]  # fmt: skip
@@ -165,7 +165,18 @@ def _linear(entry: Entry) -> Case:
     return Case(entry.name, lambda folder: entry.name)
 
 
-LEARNERS = [_linear(entry) for kind in ("learner", "wrapper") for entry in entries(kind) if not entry.extra] + NEURAL
+#: A pipeline that reads what it is given, and one with everything of its own.
+PIPELINES = [
+    Case("pipeline", lambda folder: {"part": "pipeline", "features": None}),
+    Case("pipeline, all of its own", lambda folder: {
+        "part": "pipeline", "features": "tfidf", "augment": ["gandalf"], "rerank": ["inverse-propensity"],
+    }),
+]  # fmt: skip
+LEARNERS = [
+    *(_linear(e) for kind in ("learner", "wrapper") for e in entries(kind) if not e.extra and e.name != "pipeline"),
+    *PIPELINES,
+    *NEURAL,
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +192,16 @@ class Maker:
         return part
 
     @property
-    def part(self) -> str:
-        return name_of(self())
+    def names(self) -> list[str]:
+        """Names of the learner and of the parts inside it."""
+
+        def inside(value: Any) -> list[str]:
+            if isinstance(value, dict):
+                own = [value["part"]] if "part" in value else []
+                return own + [name for inner in value.values() for name in inside(inner)]
+            return [name for inner in value for name in inside(inner)] if isinstance(value, list) else []
+
+        return inside(config_of(self()))
 
     def fit(self, corpus: Corpus) -> Learner:
         return self().fit(corpus, run=Run(threads=1 if self.case.neural else 0))

@@ -17,9 +17,9 @@ import torch
 from contract_cases import ATTENDED, ATTENTION, BILSTM, INCEPTION, LABEL_TEXT, TITLES, WEIGHTED, laroberta
 from test_every_learner import check_scores, same_arrays
 
+from longtail.capabilities import SPACES
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.learners.base import SPACES
 from longtail.learners.neural.batches import Batch, token_tensors
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
 from longtail.learners.neural.heads import Head, HeadNetwork

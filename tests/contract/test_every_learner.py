@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 from contract_cases import LEARNERS, Case, Maker
 
+from longtail.capabilities import SPACES
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
-from longtail.learners.base import SPACES
 from longtail.registry import build, config_of, entries
 from longtail.run import Run
 from longtail.scores import Scores
@@ -80,7 +80,7 @@ def test_learns_scores_and_keeps_the_corpus(make: Maker, corpus: Corpus) -> None
     fitted = make()
     assert fitted.fit(corpus, run=Run(threads=1)) is fitted
     assert fitted.n_labels_ == corpus.n_labels
-    assert fitted.n_features_ == (corpus.X.shape[1] if "X" in fitted.needs else None)
+    assert fitted.n_features_ == (corpus.X.shape[1] if "X" in fitted.capabilities.needs else None)
     scores = fitted.score(corpus, 5)
     assert frozen(corpus) == before
     check_scores(scores, len(corpus), 5, corpus.n_labels)
@@ -88,14 +88,14 @@ def test_learns_scores_and_keeps_the_corpus(make: Maker, corpus: Corpus) -> None
     right = np.asarray(corpus.Y[labelled, scores.ids[labelled, 0]]).ravel() > 0
     assert right.mean() > 0.9, "the corpus is easy: a learner that learns gets the first label right"
     assert len(np.unique(scores.ids[labelled, 0])) >= 5, "and not always the same one"
-    if "texts" in fitted.needs:
+    if "texts" in fitted.capabilities.needs:
         assert (scores.ids[[5, 7]] >= 0).all(), "documents without words get scores, too"
 
 
 def test_opens_known_spaces_and_needs(make: Maker) -> None:
-    part = make()
-    assert set(part.spaces) <= set(SPACES)
-    assert set(part.needs) <= {"X", "texts"} and part.needs
+    can = make().capabilities
+    assert set(can.spaces) <= set(SPACES)
+    assert set(can.needs) <= {"X", "texts"} and can.needs
 
 
 def test_state_and_restore(make: Maker, corpus: Corpus) -> None:
@@ -192,14 +192,14 @@ def test_tiny_corpora(make: Maker) -> None:
     try:
         check_scores(make.fit(one.counted()).score(one, 5), 1, 5, 1)
     except UsageError as error:
-        assert make.part in str(error)
+        assert any(name in str(error) for name in make.names)
     X = sp.csr_matrix(np.zeros((3, 2), dtype=np.float32))
     Y = sp.csr_matrix([[1.0, 0], [0, 1], [1, 0]])
     blank = Corpus(labels=LabelIndex(["a", "b"]), Y=Y, X=X, texts=["", " ", ""])
     try:
         check_scores(make.fit(blank.counted()).score(blank, 2), 3, 2, 2)
     except UsageError as error:
-        assert make.part in str(error)
+        assert any(name in str(error) for name in make.names)
 
 
 @pytest.mark.parametrize("make", [case.param() for case in LEARNERS if case.neural], indirect=True)

@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse as sp
 from contract_cases import ATTENTION, small_corpus, without_torch
 
-from longtail.augment.base import CORPUS_SPACES, Augmenter
+from longtail.augment.base import Augmenter
+from longtail.capabilities import CORPUS_SPACES, SPACES
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.learners.base import SPACES
 from longtail.registry import build, config_of, entries, find
 from longtail.rerank.base import Reranker
 from longtail.run import Run
@@ -60,12 +60,13 @@ def test_features(name: str, corpus: Corpus) -> None:
 @pytest.mark.parametrize("name", AUGMENTERS)
 def test_augmenters(name: str, corpus: Corpus) -> None:
     part = build(name)
-    assert isinstance(part, Augmenter) and part.space in SPACES
-    assert part.space == find(name).space
-    if part.space not in CORPUS_SPACES:
+    assert isinstance(part, Augmenter)
+    space = part.capabilities.space
+    assert space in SPACES and space == find(name).space
+    if space not in CORPUS_SPACES:
         check_hook(name, corpus)
         return
-    given = corpus if part.space == "features" else Corpus(labels=corpus.labels, Y=corpus.Y, texts=corpus.texts)
+    given = corpus if space == "features" else Corpus(labels=corpus.labels, Y=corpus.Y, texts=corpus.texts)
     before = (given.Y.data.tobytes(), given.Y.indices.tobytes(), list(given.texts or []), corpus.X.data.tobytes())
     results = [part.apply(given, Run(seed=3, threads=t)) for t in (1, 2)]
     after = (given.Y.data.tobytes(), given.Y.indices.tobytes(), list(given.texts or []), corpus.X.data.tobytes())
@@ -109,10 +110,10 @@ def test_rerankers(name: str, corpus: Corpus) -> None:
     assert isinstance(part, Reranker)
     shortlist = build("parabel").fit(corpus).score(corpus, 10)
     part.fit(shortlist, corpus, run=Run())
-    scores = part.rerank(shortlist)
+    scores = part.rerank(shortlist, corpus)
     assert (np.sort(scores.ids, axis=1) == np.sort(shortlist.ids, axis=1)).all(), "the same labels in another order"
     assert scores.values.min() >= 0 and scores.values.max() <= 1
     assert (scores.sorted().ids == scores.ids).all()
     again = build(config_of(part))
     again.restore(part.state())
-    assert again.rerank(shortlist).values.tobytes() == scores.values.tobytes()
+    assert again.rerank(shortlist, corpus).values.tobytes() == scores.values.tobytes()

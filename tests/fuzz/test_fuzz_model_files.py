@@ -21,11 +21,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from longtail.keep import model as persist
 from longtail.errors import ModelError
-from longtail.labels import LabelIndex
+from longtail.keep import model as persist
 from longtail.keep.model import load_model, save_model
 from longtail.keep.safetensors import MOST_ARRAYS, read_arrays, write_arrays
+from longtail.labels import LabelIndex
 
 LABELS = LabelIndex(["cats", "dogs", "Zürich"], ["felis", "", "a town"], np.array([3, 0, 12]), 14)
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -18,8 +18,8 @@ from hypothesis.extra import numpy as hnp
 
 from longtail import __version__, files, persist
 from longtail.errors import LongtailError, ModelError, UsageError
-from longtail.labels import LabelIndex
 from longtail.keep.model import check_model_output, load_model, restoring, save_model
+from longtail.labels import LabelIndex
 
 LABELS = LabelIndex(["cats", 'do"gs', "Zürich\n"], ["felis", "", "a town"], np.array([3, 0, 12]), 14)
 STATES = {

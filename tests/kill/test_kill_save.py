@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from longtail.keep import files
-from longtail.labels import LabelIndex
 from longtail.keep.model import load_model, save_model
+from longtail.labels import LabelIndex
 
 KILLS = 8
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from longtail.noise import FeatureNoise
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, solve
+from longtail.noise import FeatureNoise
 
 NO_NOISE = FeatureNoise(0, 1.0, 0.0, 0, np.full(1, -1, dtype=np.int32))
 

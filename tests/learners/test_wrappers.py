@@ -1,4 +1,4 @@
-"""Decoupled, Ensemble and Augmented."""
+"""Decoupled, Ensemble and Pipeline."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from longtail import Tagger
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
-from longtail.learners.augmented import Augmented
 from longtail.learners.decoupled import Decoupled
 from longtail.learners.ensemble import Ensemble
 from longtail.learners.linear.label_tree import Parabel
+from longtail.learners.pipeline import Pipeline
 from longtail.read.synthetic import synthetic
 from longtail.registry import build, config_of
 from longtail.run import Run
@@ -37,7 +37,7 @@ def test_each_side_of_decoupled_is_a_model_of_its_own_labels_and_documents(corpo
     assert head.sum() == 20
     columns = np.flatnonzero(~head)
     tail = train.columns(columns)
-    alone = Parabel(trees=1).fit(tail.rows(np.flatnonzero(np.diff(tail.Y.indptr))), run=Run())
+    alone = Parabel(trees=1).fit(tail.rows(np.flatnonzero(np.diff(tail.Y.indptr))), run=Run().child("tail"))
     scores, own = learner.score(test, 30), alone.score(test, 200)
     for i in range(0, len(test), 40):
         merged = {label: v for label, v in zip(scores.ids[i], scores.values[i], strict=True) if not head[label]}
@@ -127,7 +127,7 @@ def test_nested_wrappers_survive_their_own_config():
     assert part.members[0].learner.trees == 1
 
 
-GANDALF = {"part": "augmented", "learner": ONE, "augment": ["gandalf"], "features": "tfidf"}
+GANDALF = {"part": "pipeline", "learner": ONE, "augment": ["gandalf"], "features": "tfidf"}
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def first_labels(scores):
     return scores.ids[:, 0].tolist()
 
 
-def test_augmented_makes_features_after_texts_are_rewritten(titles):
+def test_a_pipeline_makes_features_after_texts_are_rewritten(titles):
     """As a tagger does it: words of label texts are in the vocabulary, and their rows are learnt from."""
     learner = build(GANDALF).fit(titles, run=Run(3))
     other = replace(titles, texts=[f"second{n}" for n in range(30)])
@@ -155,36 +155,36 @@ def test_augmented_makes_features_after_texts_are_rewritten(titles):
     assert first_labels(plain.score(other, 3)) != list(range(30))
 
 
-def test_augmented_with_features_needs_texts_and_heeds_no_others(titles):
+def test_a_pipeline_with_features_needs_texts_and_heeds_no_others(titles):
     learner = build(GANDALF)
-    assert learner.needs == ("texts",)
+    assert learner.capabilities.needs == ("texts",)
     given = replace(titles, X=sp.csr_matrix(np.ones((30, 7), dtype=np.float32)))
     learner.fit(given, run=Run())
     assert learner.n_features_ is None and learner.n_labels_ == 30
     assert first_labels(learner.score(given, 1)) == first_labels(learner.score(titles, 1)) == list(range(30))
     without = Corpus(labels=titles.labels, Y=titles.Y, X=given.X, name="rows")
     with pytest.raises(UsageError, match="rows has no texts"):
-        build({**GANDALF, "augment": []}).fit(without)
-    with pytest.raises(UsageError, match="rows has no texts"):
+        build(GANDALF).fit(without)
+    with pytest.raises(UsageError, match="rows has 7 features, the model has"):
         learner.score(without, 1)
 
 
-def test_augmented_keeps_its_features(titles):
+def test_a_pipeline_keeps_its_features(titles):
     learner = build(GANDALF).fit(titles, run=Run())
     state = learner.state()
-    assert {name.partition(".")[0] for name in state} == {"learner", "features"}
+    assert {name.partition(".")[0] for name in state} == {"pipeline", "learner", "features"}
     again = build(config_of(learner))
     again.restore(state)
     assert again.score(titles, 4).values.tobytes() == learner.score(titles, 4).values.tobytes()
     assert again.n_features_ is None and again.n_labels_ == 30
-    for part in ("learner", "features"):
-        with pytest.raises(ValueError, match="a learner and its features"):
+    for part in ("learner", "features", "pipeline"):
+        with pytest.raises((ValueError, KeyError)):
             build(config_of(learner)).restore({n: a for n, a in state.items() if not n.startswith(part)})
-    with pytest.raises(ValueError, match="a learner and its features"):
+    with pytest.raises(ValueError, match="there is no part 'other'"):
         build(config_of(learner)).restore({**state, "other": np.zeros(1)})
 
 
-def test_a_label_tree_and_an_augmented_one_side_by_side(titles):
+def test_a_label_tree_and_a_pipeline_side_by_side(titles):
     """What features are for: members of an ensemble that need not see the same rows."""
     config = {"part": "ensemble", "members": [ONE, GANDALF]}
     tagger = Tagger(config).fit(titles)
@@ -195,7 +195,27 @@ def test_a_label_tree_and_an_augmented_one_side_by_side(titles):
 
 
 def test_augmenters_of_texts_need_features_made_after_them():
-    with pytest.raises(UsageError, match="'gandalf' does not fit 'parabel' inside 'augmented'"):
-        Augmented(learner=ONE, augment=["gandalf"])
+    with pytest.raises(UsageError, match="'gandalf' rewrites texts, and 'parabel' reads features that are made before"):
+        Pipeline(learner=ONE, augment=["gandalf"], features=None)
     with pytest.raises(UsageError, match="unknown features"):
-        Augmented(learner=ONE, augment=[], features="tfidff")
+        Pipeline(learner=ONE, augment=[], features="tfidff")
+
+
+def test_words_and_word_pairs_side_by_side_each_with_a_reranker_of_its_own(titles):
+    """Pipelines nest: members of an ensemble with features, augmenters and re-rankers of their own."""
+    pairs = {"part": "pipeline", "learner": ONE, "features": {"part": "tfidf", "ngrams": 2}, "augment": ["gandalf"]}
+    rare = {"part": "pipeline", "learner": ONE, "rerank": [{"part": "inverse-propensity"}, "ranknet"]}
+    outer = Tagger({"part": "ensemble", "members": [pairs, rare]}, augment=["gandalf"]).fit(titles)
+    first, second = outer.learner.members
+    assert outer.n_features_ is None, "nobody reads features of the outer pipeline: none are made"
+    assert first.width_ > second.width_ and second.rerank[0].q_ is not None
+    again = build(config_of(outer.learner))
+    again.restore(outer.learner.state())
+    assert again.score(titles, 4).values.tobytes() == outer.learner.score(titles, 4).values.tobytes()
+
+
+def test_decoupled_sides_and_folds_of_a_nested_pipeline_see_documents_only(titles):
+    nested = {"part": "pipeline", "learner": {"part": "decoupled", "learner": ONE, "tau": 0.3}, "rerank": ["ranknet"]}
+    tagger = Tagger(nested, augment=["gandalf"]).fit(titles)
+    assert tagger.score(titles, 3).k == 3
+    assert tagger.learner.rerank[0].counts_.tolist() == [1.0] * 30

@@ -25,22 +25,22 @@ SHORTLIST = Scores(
 
 def test_by_hand():
     # q = 1.32, 4.73, 9.65 (N = 15,449): 0.9 q = 1.19, 0.5 q = 2.37, 0.1 q = 0.97; and 1.19 against 0.2 q = 1.93
-    scores = InversePropensity().fit(SHORTLIST, Corpus).rerank(SHORTLIST)
+    scores = InversePropensity().fit(SHORTLIST, Corpus).rerank(SHORTLIST, Corpus)
     assert scores.ids.tolist() == [[1, 0, 2], [2, 0, -1]]
     np.testing.assert_allclose(scores.values[0], np.array([2.366, 1.188, 0.965]) / 9.651, rtol=2e-3)
 
 
 def test_strength_goes_from_nothing_to_everything():
-    untouched = InversePropensity(strength=0.0).fit(SHORTLIST, Corpus).rerank(SHORTLIST)
+    untouched = InversePropensity(strength=0.0).fit(SHORTLIST, Corpus).rerank(SHORTLIST, Corpus)
     assert untouched.ids.tolist() == SHORTLIST.ids.tolist()
     np.testing.assert_allclose(untouched.values, SHORTLIST.values)
-    half = InversePropensity(strength=0.5).fit(SHORTLIST, Corpus).rerank(SHORTLIST)
+    half = InversePropensity(strength=0.5).fit(SHORTLIST, Corpus).rerank(SHORTLIST, Corpus)
     assert half.ids.tolist() == [[1, 0, 2], [0, 2, -1]]
 
 
 def test_values_stay_in_bounds_and_hostile_states_are_refused():
     part = InversePropensity(strength=3.0).fit(SHORTLIST, Corpus)
-    values = part.rerank(SHORTLIST).values
+    values = part.rerank(SHORTLIST, Corpus).values
     assert values.min() >= 0 and values.max() <= 1
     for q in (np.array([0.5]), np.array([np.nan]), np.array([[1.0]]), np.array([2], dtype=np.int64)):
         with pytest.raises(ValueError, match=r"q|propensities"):

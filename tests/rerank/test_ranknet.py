@@ -131,9 +131,9 @@ def _always_better():
 def test_it_is_no_worse_than_inverse_propensity_where_it_may_choose(problem):
     shortlist, held_out, test_shortlist, test = problem
     for strength in (0.0, 0.5, 1.0):
-        plain = InversePropensity(strength=strength).fit(shortlist, held_out).rerank(test_shortlist)
+        plain = InversePropensity(strength=strength).fit(shortlist, held_out).rerank(test_shortlist, held_out)
         part = RankNet(strength=strength, epochs=0).fit(shortlist, held_out, run=Run())
-        ranked = part.rerank(test_shortlist)
+        ranked = part.rerank(test_shortlist, held_out)
         truth = _truth(shortlist, held_out)
         # on the documents it chose from it is no worse by construction; on others within noise
         assert (part.share_, part.exponent_) == (0.0, strength) or truth.any()
@@ -147,7 +147,7 @@ def test_strength_moves_along_the_trade_off(problem):
     mean = []
     for strength in (0.0, 0.5, 1.0, 2.0):
         part = RankNet(strength=strength, epochs=0, start="inverse-propensity").fit(shortlist, held_out, run=Run())
-        mean.append(counts[part.rerank(test_shortlist).ids[:, 0]].mean())
+        mean.append(counts[part.rerank(test_shortlist, held_out).ids[:, 0]].mean())
     assert mean == sorted(mean, reverse=True) and mean[0] > mean[-1]
     free = RankNet(epochs=0).fit(shortlist, held_out, run=Run())
     assert 0 <= free.exponent_ <= 1.2 and 0 <= free.share_ <= 1
@@ -174,7 +174,7 @@ def test_in_a_tagger_it_learns_from_documents_the_learner_did_not_see(monkeypatc
     original = RankNet.fit
     monkeypatch.setattr(RankNet, "fit", fit)
     tagger = Tagger({"part": "parabel", "trees": 1}, rerank=[{"part": "ranknet", "epochs": 1}]).fit(whole)
-    in_sample = tagger.learner.score(tagger._with_features(whole, Run()), 1)
+    in_sample = tagger.learner.score(tagger.pipeline._with_features(whole, Run()), 1)
     assert seen["documents"] == len(whole)  # four folds make up the whole of a small corpus
     assert seen["right"] < _truth(in_sample, whole)[:, 0].mean()
 

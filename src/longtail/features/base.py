@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import scipy.sparse as sp
 
@@ -20,6 +20,9 @@ class Features(Part, ABC):
     """Base of features. Most read texts only; one that reads more of the corpus overrides the last two methods."""
 
     kind: ClassVar[str] = "features"
+
+    if TYPE_CHECKING:
+        n_features_: int = 0  # columns of the X it makes
 
     @abstractmethod
     def fit_transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:

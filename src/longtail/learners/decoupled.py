@@ -102,11 +102,10 @@ class Decoupled(Learner):
             part = (corpus if side else replace(corpus, noise=None)).columns(columns)
             strength = np.bincount(rows_of_pairs(part.Y), weights=part.weighted_targets(), minlength=len(part))
             part = member.readable(part.rows(np.flatnonzero(strength > 0)))
-            own = fit.child(SIDES[side]).with_valid(fit.valid and fit.valid.columns(columns))
-            # times of its own: those taken side by side must not be added up
-            apart = replace(own, run=replace(own.run, seconds={}))
-            work(member, part, apart)
-            return apart.run
+            # times taken side by side must not be added up
+            own = fit.child(SIDES[side]).apart().with_valid(fit.valid and fit.valid.columns(columns))
+            work(member, part, own)
+            return own.run
 
         start = time.perf_counter()
         together = all(side.capabilities.side_by_side for side in self._sides())

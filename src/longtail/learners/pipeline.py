@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,13 @@ ALL_FOLDS = 20_000
 
 @dataclass(kw_only=True)
 class Pipeline(Learner):
-    """Features are fitted and kept where the learner reads any, and the corpus does not bring its own."""
+    """Features are made where the learner reads any; what made them is `features_`, None where X was given."""
 
     learner: Any = option("bonsai", "the learner")
     features: Any = option(
-        "auto", "what makes features of texts; auto: tfidf where the learner reads features; none: those of the corpus"
+        "auto",
+        "what makes features of texts; auto: tfidf where the learner reads features and the corpus brings none; "
+        "none: those of the corpus",
     )
     augment: list[Any] = option([], "augmenters, applied in the order of their spaces and, within a space, as given")
     rerank: list[Any] = option([], "re-rankers, one after the other")
@@ -49,12 +51,9 @@ class Pipeline(Learner):
         self.augment = all_built("augment", self.augment, Augmenter, "augmenter")
         self.rerank = all_built("rerank", self.rerank, Reranker, "re-ranker")
         self._expand()
-        reads_features = "X" in self.learner.capabilities.needs
-        if self.features == "auto":
-            self.features = "tfidf" if reads_features else None
-        if self.features is not None:
+        if self.features is not None and self.features != "auto":
             self.features = built(self.features, Features, "features")
-            if not reads_features:
+            if not self._reads_features:
                 raise UsageError(f"'{name_of(self.learner)}' reads texts as they are: it has no use for features")
         self._check_fits()
 
@@ -83,16 +82,20 @@ class Pipeline(Learner):
         for part in self.augment:
             if not fits(can, part.capabilities):
                 raise UsageError(_why_not(part, self.learner))
-            if part.capabilities.space == "texts" and "X" in can.needs and self.features is None:
+            if part.capabilities.space == "texts" and self._reads_features and self.features is None:
                 raise UsageError(
                     f"'{name_of(part)}' rewrites texts, and '{name_of(self.learner)}' reads features that are made "
                     "before: give this pipeline features of its own"
                 )
 
     @property
+    def _reads_features(self) -> bool:
+        return "X" in self.learner.capabilities.needs
+
+    @property
     def capabilities(self) -> Capabilities:
         can = self.learner.capabilities
-        if self.features is None:
+        if self.features is None or not self._reads_features:
             return replace(can, noise=True)
         needs = ("texts", *(need for need in can.needs if need not in ("X", "texts")))
         # features made in here are out of reach for augmenters outside
@@ -101,16 +104,18 @@ class Pipeline(Learner):
     # fitting
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         run = fit.run
+        vars(self).pop("n_labels_", None)  # as new, until it is fitted
         self.check(corpus)
         if not corpus.labels.documents:
             corpus = corpus.counted()
         labels, given = corpus.labels, corpus
         corpus = self._rewritten(corpus, "texts", run)
-        self.makes_features_ = self.features is not None and (corpus.X is None or corpus.X_made)
-        if self.makes_features_:
+        self.features_ = self._maker_of_features(corpus)
+        if self.features_ is not None:
+            self.features = self.features_
             with run.stage("features"):
-                corpus = replace(corpus, X=self.features.fit_corpus(corpus, run), X_made=True)
-        self.width_ = None if corpus.X is None or "X" not in self.learner.capabilities.needs else corpus.X.shape[1]
+                corpus = replace(corpus, X=self.features_.fit_corpus(corpus, run), X_made=True)
+        self.width_ = corpus.features.shape[1] if self._reads_features else None
         plain = corpus
         corpus = self._rewritten(corpus, "features", run)
         valid = fit.valid and self._with_features(fit.valid.aligned(labels), run)
@@ -123,6 +128,16 @@ class Pipeline(Learner):
             with run.stage("rerank"):
                 self._fit_rerankers(plain.documents_only(), corpus, inside)
         return self
+
+    def _maker_of_features(self, corpus: Corpus) -> Features | None:
+        """What makes X of this corpus: nothing where it brings its own, unless features are asked for by name."""
+        given = corpus.X is not None and not corpus.X_made
+        if not self._reads_features or self.features is None or corpus.texts is None:
+            return None
+        if self.features != "auto":
+            made: Features = self.features
+            return made
+        return None if given else cast(Features, build("tfidf", "features"))
 
     def _rewritten(self, corpus: Corpus, space: str, run: Run) -> Corpus:
         """The corpus after the augmenters of a space; label counts stay those of the data as given."""
@@ -153,7 +168,7 @@ class Pipeline(Learner):
             made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
             tuned = self._with_features(replace(made.corpus, labels=corpus.labels), fit.run)
             with fit.run.stage("retune"):
-                learner.retune(learner.readable(tuned), fit.child("second stage"), made.vectors)
+                learner.retune(learner.readable(tuned), fit.child("second stage").apart(), made.vectors)
         return learner
 
     # re-rankers
@@ -185,7 +200,7 @@ class Pipeline(Learner):
         folds = [np.sort(part) for part in (quarters if len(plain) <= ALL_FOLDS else quarters[:1]) if len(part)]
         shortlists = []
         for number, held_out in enumerate(folds):
-            fold = fit.child(f"fold/{number}").with_valid(None)
+            fold = fit.child(f"fold/{number}").apart().with_valid(None)
             rest = augmented.without_documents(plain.origins()[held_out])
             learner = _Staged(self, self.learner.unfitted())
             fold.train(learner, rest)
@@ -209,32 +224,32 @@ class Pipeline(Learner):
 
     def check(self, corpus: Corpus) -> None:
         """Refuses a corpus that lacks what the learner reads."""
-        name, needs = name_of(self.learner), self.learner.capabilities.needs
-        if "texts" in needs and corpus.texts is None:
+        name = name_of(self.learner)
+        if "texts" in self.learner.capabilities.needs and corpus.texts is None:
             raise UsageError(f"'{name}' reads texts, and {corpus.name} has features only; use a linear learner")
-        if "X" not in needs:
+        if not self._reads_features:
             return
-        if corpus.X is not None and not (corpus.X_made and self.features is not None):
+        if corpus.X is not None:
             if not np.isfinite(corpus.X.data).all():
                 raise UsageError(f"{corpus.name} has features that are not finite numbers (nan or inf)")
             return
         if corpus.texts is None:
             raise UsageError(f"'{name}' needs features, and {corpus.name} has neither texts nor features")
-        if self.features is None:
-            raise UsageError(f"'{name}' needs features, and {corpus.name} has texts only; use features='tfidf'")
-        if not getattr(self, "makes_features_", True):
+        if hasattr(self, "n_labels_") and self.features_ is None:
             raise UsageError(
                 f"this model was trained on features of one's own, and {corpus.name} has texts only; "
                 "give it a corpus with X"
             )
+        if self.features is None:
+            raise UsageError(f"'{name}' needs features, and {corpus.name} has texts only; use features='tfidf'")
 
     def _with_features(self, corpus: Corpus, run: Run) -> Corpus:
         """The corpus with the X the learner was fitted on: made from its texts, or its own if the widths agree."""
-        if "X" not in self.learner.capabilities.needs:
+        if not self._reads_features:
             return corpus
-        if self.makes_features_ and corpus.texts is not None:
+        if self.features_ is not None and corpus.texts is not None:
             with run.stage("features"):
-                corpus = replace(corpus, X=self.features.of_corpus(corpus, run), X_made=True)
+                corpus = replace(corpus, X=self.features_.of_corpus(corpus, run), X_made=True)
         if corpus.X is not None and corpus.X.shape[1] != self.width_:
             raise UsageError(f"{corpus.name} has {corpus.X.shape[1]:,} features, the model has {self.width_:,}")
         return corpus
@@ -243,18 +258,18 @@ class Pipeline(Learner):
     def _take_sizes(self) -> None:
         self.n_labels_ = self.learner.n_labels_
         # columns of features made here are nobody else's business
-        self.n_features_ = None if self.makes_features_ else self.learner.n_features_
+        self.n_features_ = None if self.features_ is not None else self.learner.n_features_
 
     def fitted_parts(self) -> dict[str, Part]:
         """The parts that have learnt something, by the names they are kept under."""
         parts: dict[str, Part] = {"learner": self.learner}
-        if self.makes_features_:
-            parts["features"] = self.features
+        if self.features_ is not None:
+            parts["features"] = self.features_
         return parts | {f"rerank-{number}": part for number, part in enumerate(self.rerank)}
 
     def state(self) -> dict[str, NDArray[Any]]:
         width = -1 if self.width_ is None else self.width_
-        state: dict[str, NDArray[Any]] = {"pipeline": np.array([int(self.makes_features_), width])}
+        state: dict[str, NDArray[Any]] = {"pipeline": np.array([int(self.features_ is not None), width])}
         for name, part in self.fitted_parts().items():
             state |= prefixed(name, part.state())
         return state
@@ -274,16 +289,20 @@ class Pipeline(Learner):
         self.finish_restoring()
 
     def begin_restoring(self, makes_features: bool, width: int | None) -> None:
-        if makes_features and self.features is None:
+        if makes_features and not isinstance(self.features, Features):
             raise ValueError("features are made, and there is no part that makes them")
-        self.makes_features_, self.width_ = makes_features, width
+        self.features_, self.width_ = self.features if makes_features else None, width
 
     def finish_restoring(self) -> None:
         """Kernels index by these numbers, so what the parts say of one another must agree."""
-        kept = self.learner.n_features_
-        if kept is not None and kept != self.width_:
-            raise ValueError(f"the learner has {kept} features, the rest of the model has {self.width_}")
+        widths = {"learner": self.learner.n_features_, "features": self.features_ and self.features_.n_features_}
+        for name, width in widths.items():
+            if width is not None and width != self.width_:
+                raise ValueError(f"the {name} has {width} features, the rest of the model has {self.width_}")
         self._take_sizes()
+        for part in self.rerank:
+            if part.n_labels_ != self.n_labels_:
+                raise ValueError(f"'{name_of(part)}' has {part.n_labels_} labels, the learner has {self.n_labels_}")
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
@@ -20,6 +20,9 @@ class Reranker(Part, ABC):
     depth: int = option(100, "labels per document it is fitted on and chooses from", low=1, high=100_000)
 
     kind: ClassVar[str] = "re-ranker"
+
+    if TYPE_CHECKING:
+        n_labels_: int = 0  # labels it was fitted for
 
     @property
     def capabilities(self) -> Capabilities:

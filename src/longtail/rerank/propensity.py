@@ -29,6 +29,7 @@ class InversePropensity(Reranker):
 
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
         self.q_ = corpus.labels.inverse_propensity(self.A, self.B)
+        self.n_labels_ = len(self.q_)
         return self
 
     @property
@@ -49,3 +50,4 @@ class InversePropensity(Reranker):
         if not (np.isfinite(arrays["q"]).all() and (arrays["q"] >= 1).all()):
             raise ValueError("inverse propensities are finite and at least 1")
         self.q_ = np.asarray(arrays["q"])
+        self.n_labels_ = len(self.q_)

@@ -71,6 +71,7 @@ class RankNet(Reranker):
         rng = run.rng("ranknet")
         self.q_ = corpus.labels.inverse_propensity(self.A, self.B).astype(np.float32)
         self.counts_ = corpus.labels.frequency.astype(np.float32)
+        self.n_labels_ = corpus.n_labels
         shape = (self.blocks, corpus.n_labels, self.width)
         self.w1_ = rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(self.width))
         self.w2_ = np.zeros(shape, dtype=np.float32)  # F = y to begin with
@@ -225,7 +226,7 @@ class RankNet(Reranker):
             raise ValueError("'start' must be a share from 0 to 1 and an exponent from 0 to 10")
         if not (np.isfinite(q).all() and (q >= 1).all() and np.isfinite(counts).all()):
             raise ValueError("inverse propensities are finite and at least 1")
-        self.q_, self.counts_, self.w1_, self.w2_ = q, counts, w1, w2
+        self.q_, self.counts_, self.w1_, self.w2_, self.n_labels_ = q, counts, w1, w2, len(q)
         self.share_, self.exponent_ = (float(value) for value in start)
         self.calibrator_ = Calibrator.restored(arrays["calibration"]) if "calibration" in arrays else None
 

@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from longtail.augment.hooks import Hook, Setting
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.batches import SharedLabels
 from longtail.learners.neural.encoders import BiLSTM
 from longtail.learners.neural.heads import LabelAttention
-from longtail.augment.hooks import Hook, Setting
 from longtail.learners.neural.module import Schedule, TrainingData
 from longtail.learners.neural.network import Network
 from longtail.learners.neural.training import train

@@ -15,8 +15,8 @@ pytest.importorskip("lightning")
 
 from neural_helpers import BATCH, DOCUMENTS, copied, small_learner, topics  # noqa: E402
 
-from longtail.learners.neural import training  # noqa: E402
 from longtail.augment.hooks import Hook  # noqa: E402
+from longtail.learners.neural import training  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork")

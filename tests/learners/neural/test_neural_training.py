@@ -26,9 +26,9 @@ from neural_helpers import (  # noqa: E402
     topics,
 )
 
+from longtail.augment.hooks import Hook  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.learners.neural import module, training  # noqa: E402
-from longtail.augment.hooks import Hook  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
 STEPS = 3 * AN_EPOCH

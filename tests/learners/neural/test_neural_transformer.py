@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
+from longtail.augment.hooks import Hook, Hooks  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.features.tokens import PAD  # noqa: E402
 from longtail.learners.neural.batches import Batch, state_tensor, token_tensors  # noqa: E402
-from longtail.augment.hooks import Hook, Hooks  # noqa: E402
 from longtail.learners.neural.transformer import PACKAGED, Transformer, TransformerNetwork, find_model  # noqa: E402
 from longtail.run import Run  # noqa: E402
 

@@ -177,11 +177,12 @@ class Corpus:
         texts: Sequence[str],
         Y: sp.csr_matrix,
         ids: Sequence[str],
+        X: sp.csr_matrix | None = None,
         pair_weight: NDArray[np.float32] | None = None,
         reciprocal: sp.csr_matrix | None = None,
         origin: NDArray[np.int32] | None = None,
     ) -> Corpus:
-        """The corpus with rows that an augmenter made behind its own; features are to be made anew.
+        """The corpus with rows that an augmenter made behind its own; without their X features are to be made anew.
 
         pair_weight  of the new rows' pairs, 1 if not given; reciprocal  their reciprocal pairs, none if not given;
         origin       the documents they were made from, none if not given
@@ -202,12 +203,12 @@ class Corpus:
         return replace(
             self,
             Y=sp.vstack([self.Y, Y], format="csr"),
-            texts=[*(self.texts or []), *texts],
-            X=None,
+            texts=None if self.texts is None else [*self.texts, *texts],
+            X=None if X is None or self.X is None else sp.vstack([self.X, X], format="csr"),
             ids=None if self.ids is None else [*self.ids, *ids],
             pair_weight=weights,
             reciprocal=pairs,
-            noise=None,
+            noise=None if self.noise is None else self.noise.with_rows(added),
             made=np.concatenate([np.zeros(n, bool) if self.made is None else self.made, np.ones(added, bool)]),
             origin=np.concatenate([self.origins(), new]),
         )

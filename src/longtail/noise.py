@@ -41,6 +41,10 @@ class FeatureNoise:
     def rows(self, rows: NDArray[np.integer]) -> FeatureNoise:
         return replace(self, draw=self.draw[rows])
 
+    def with_rows(self, count: int) -> FeatureNoise:
+        """The noise of a corpus with so many rows behind its own, which have no copies."""
+        return replace(self, draw=np.concatenate([self.draw, np.full(count, -1, dtype=np.int32)]))
+
     def virtual_rows(self) -> tuple[Ints, Ints]:
         """Row and copy number of every document and every copy; copy 0 is the document itself."""
         n = len(self.draw)

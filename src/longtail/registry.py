@@ -124,6 +124,8 @@ register("labelmix", "augmenter", "longtail.augment.labelmix:LabelMix", "texts",
          "Documents joined with the text of one of their labels")
 register("labelmix-tokens", "augmenter", "longtail.augment.labelmix:LabelMixTokens", "tokens", _GANDALF,
          "The same on the fly: what labelmix is inside networks", "neural")
+register("retune", "augmenter", "longtail.augment.retune:Retune", "texts", "-",
+         "Second stage without anything generated: rare documents again, frequent labels masked")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
          "Context vectors of rare labels mixed with a neighbour's; no gain measured", "neural")
 register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",

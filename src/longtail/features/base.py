@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import scipy.sparse as sp
 
@@ -21,8 +21,10 @@ class Features(Part, ABC):
 
     kind: ClassVar[str] = "features"
 
-    if TYPE_CHECKING:
-        n_features_: int = 0  # columns of the X it makes
+    @property
+    @abstractmethod
+    def n_features_(self) -> int:
+        """Columns of the X it makes."""
 
     @abstractmethod
     def fit_transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:

@@ -82,7 +82,8 @@ class Pipeline(Learner):
         for part in self.augment:
             if not fits(can, part.capabilities):
                 raise UsageError(_why_not(part, self.learner))
-            if part.capabilities.space == "texts" and self._reads_features and self.features is None:
+            rewrites = part.capabilities.space == "texts" and not part.capabilities.judge
+            if rewrites and self._reads_features and self.features is None:
                 raise UsageError(
                     f"'{name_of(part)}' rewrites texts, and '{name_of(self.learner)}' reads features that are made "
                     "before: give this pipeline features of its own"
@@ -157,16 +158,17 @@ class Pipeline(Learner):
     def _fit_learner(self, learner: Learner, corpus: Corpus, fit: Fit) -> Learner:
         """Both stages of one learner: first on the corpus, then on what judges make of it."""
         judges = [part for part in self.augment if part.capabilities.judge]
-        if not judges:
-            return learner.learn(learner.readable(corpus), fit)
-        first = fit.child("first stage")
-        first.train(learner, learner.readable(corpus))
+        readable = learner.readable(corpus)
+        if not judges and not self.rerank:  # nothing comes after it, so there is nothing to keep it for
+            return learner.learn(readable, fit)
+        fit.train(learner, readable)
         view = copy.copy(self)
         view.learner, view.rerank = learner, []
         view._take_sizes()
         for part in judges:
             made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
-            tuned = self._with_features(replace(made.corpus, labels=corpus.labels), fit.run)
+            tuned = replace(made.corpus, labels=corpus.labels)
+            tuned = tuned if tuned.X is not None else self._with_features(tuned, fit.run)
             with fit.run.stage("retune"):
                 learner.retune(learner.readable(tuned), fit.child("second stage").apart(), made.vectors)
         return learner
@@ -289,6 +291,8 @@ class Pipeline(Learner):
         self.finish_restoring()
 
     def begin_restoring(self, makes_features: bool, width: int | None) -> None:
+        if makes_features and self.features == "auto":
+            self.features = build("tfidf", "features")
         if makes_features and not isinstance(self.features, Features):
             raise ValueError("features are made, and there is no part that makes them")
         self.features_, self.width_ = self.features if makes_features else None, width

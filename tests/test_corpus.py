@@ -305,3 +305,74 @@ def test_positives_are_pairs_as_strong_as_they_are_without_those_of_weight_0() -
     corpus = Corpus(labels=LabelIndex(["a", "b"]), Y=Y, pair_weight=np.array([0, 0.5, 1], dtype=np.float32))
     assert corpus.positives().toarray().tolist() == [[0, 0.25], [0, 1]] and corpus.positives().nnz == 2
     assert corpus.Y.nnz == 3, "the corpus stays as it is"
+
+
+# --- rows that an augmenter made, masks, groups
+
+
+def three_documents(**others: object) -> Corpus:
+    Y = sp.csr_matrix(np.array([[1, 0.5, 0, 0], [0, 1, 1, 0], [0, 0, 0, 1]], dtype=np.float32))
+    return Corpus(labels=LabelIndex(list("abcd")), Y=Y, texts=["x", "y", "z"], **others).counted()  # type: ignore[arg-type]
+
+
+def test_rows_with_weights_keep_them_behind_a_corpus_without() -> None:
+    added = sp.csr_matrix(np.array([[1, 1, 0, 0]], dtype=np.float32))
+    masked = three_documents().with_rows(texts=["new"], Y=added, ids=[], pair_weight=np.array([0, 1], np.float32))
+    assert masked.pair_weight is not None and masked.pair_weight.tolist() == [1, 1, 1, 1, 1, 0, 1]
+    assert masked.masked and not three_documents().masked
+    own = three_documents(pair_weight=np.array([1, 0, 1, 1, 1], np.float32))
+    assert own.with_rows(texts=["new"], Y=added, ids=[]).pair_weight.tolist() == [1, 0, 1, 1, 1, 1, 1]  # type: ignore[union-attr]
+    assert three_documents().with_rows(texts=["new"], Y=added, ids=[]).pair_weight is None
+
+
+def test_which_rows_are_documents_survives_rows_and_folds() -> None:
+    added = sp.csr_matrix(np.array([[1, 0, 0, 0], [0, 0, 0, 1]], dtype=np.float32))
+    longer = three_documents().with_rows(texts=["of y", "of none"], Y=added, ids=[], origin=np.array([1, -1], np.int32))
+    assert longer.documents.tolist() == [0, 1, 2] and longer.labels.documents == 3
+    assert longer.counted().labels.frequency.tolist() == [1, 2, 1, 1], "rows that were made do not count"
+    some = longer.rows(np.array([4, 3, 2, 1]))
+    assert some.documents.tolist() == [2, 3] and list(some.documents_only().texts or []) == ["z", "y"]
+    without = longer.without_documents(np.array([1]))
+    assert list(without.texts or []) == ["x", "z", "of none"], "what was made from a document goes with it"
+    again = without.with_rows(texts=["more"], Y=added[:1], ids=[])
+    assert again.documents.tolist() == [0, 1] and again.origins().tolist() == [0, 2, -1, -1]
+
+
+def test_groups_by_hand() -> None:
+    group = np.array([0, 0, 1, -1], dtype=np.int32)
+    grouped = three_documents().by_group(group)
+    assert grouped.Y.toarray().tolist() == [[1, 0], [1, 1], [0, 0]] and grouped.pair_weight is None
+    # document 0 is masked for a and b, document 1 for b: group 0 is masked for document 0, and holds for none of them
+    weight = np.array([0, 0, 0, 1, 1], np.float32)
+    masked = three_documents(pair_weight=weight).by_group(group)
+    assert masked.Y.indices.tolist() == [0, 0, 1] and masked.pair_weight is not None
+    assert masked.pair_weight.tolist() == [0, 0, 1], "neither a positive nor a negative example of the group"
+    # one real positive is enough
+    weight = np.array([0, 1, 1, 1, 1], np.float32)
+    some = three_documents(pair_weight=weight).by_group(group)
+    assert some.Y.toarray().tolist() == [[0.5, 0], [1, 1], [0, 0]] and some.pair_weight is None
+    assert some.labels.frequency.tolist() == [2, 1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 9999))
+def test_groups_are_the_strongest_of_their_labels(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dense = np.where(rng.random((6, 8)) < 0.4, rng.random((6, 8)), 0).astype(np.float32)
+    Y = sp.csr_matrix(dense)
+    weight = (rng.random(Y.nnz) < 0.7).astype(np.float32)
+    group = rng.integers(-1, 3, 8).astype(np.int32)
+    corpus = Corpus(labels=LabelIndex([str(j) for j in range(8)]), Y=Y, pair_weight=weight)
+    made = corpus.by_group(group)
+    weights = np.ones(made.Y.nnz, np.float32) if made.pair_weight is None else made.pair_weight
+    stored = {(r, c): (t, w) for r, c, t, w in zip(*made.Y.nonzero(), made.Y.data, weights, strict=True)}
+    full = np.zeros_like(dense)
+    full[Y.nonzero()] = weight
+    for row in range(6):
+        for g in range(int(group.max()) + 1):
+            pairs = [(dense[row, j], full[row, j]) for j in np.flatnonzero(group == g) if dense[row, j] > 0]
+            strength = max((t * w for t, w in pairs), default=0)
+            target, own = stored.get((row, g), (0, None))
+            assert (own is None) == (not pairs)
+            if pairs:
+                assert own == (strength > 0) and (strength == 0 or np.isclose(target, strength))

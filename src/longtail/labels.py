@@ -95,10 +95,12 @@ class LabelIndex:
     def inverse_propensity(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
         """q_l = 1/p_l = 1 + C (n_l + B)^-A with C = (ln N - 1)(B + 1)^A, natural logarithm; float64 (L,).
 
-        N and n_l are counted on training data. For N < e the factor C would turn negative; it is held at 0.
+        N and n_l are counted on training data. For N < e the factor C would turn negative; it is held at 0. With B = 0
+        a label without documents counts as one with a single document, whose propensity is still a number.
         """
         C = max(0.0, np.log(max(self.documents, 1)) - 1.0) * (B + 1.0) ** A
-        return 1.0 + C * (self.frequency + B) ** -A
+        count = self.frequency + B
+        return 1.0 + C * np.where(count > 0, count, 1.0) ** -A
 
     def by_frequency(self) -> NDArray[np.int64]:
         """Columns from the most to the least frequent label, ties by column."""

@@ -79,6 +79,10 @@ def test_decoupled_by_count_and_impossible_splits(corpora):
     assert learner.columns_[0].tolist() == np.flatnonzero(train.labels.frequency > 20).tolist()
     with pytest.raises(UsageError, match="the head has no labels"):
         Decoupled(learner=ONE, head_above=10**6).fit(train)
+    with pytest.raises(UsageError, match="the tail has no labels with documents"):
+        unseen = np.flatnonzero(train.labels.frequency == 0)
+        assert len(unseen), "labels that no document has are no tail to learn"
+        Decoupled(learner=ONE, head_above=0).fit(train)
     with pytest.raises(UsageError, match="unknown learner"):
         Decoupled(learner="parabell")
 

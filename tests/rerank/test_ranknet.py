@@ -11,7 +11,8 @@ from longtail.decide.calibrate import Calibrator
 from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.rerank.propensity import InversePropensity
-from longtail.rerank.ranknet import RankNet, _truth, loss_gradient
+from longtail.rerank.ranknet import RankNet
+from longtail.rerank.ranknet_kernels import Blocks, LabelFacts, Settings, forward, loss_gradient, truth_of
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.tagger import Tagger
@@ -22,8 +23,16 @@ def loss_of(F, truth, counts, *, weight=None, margin=0.1, balance=1.0):
     weight = np.ones(k, np.float32) if weight is None else np.asarray(weight, np.float32)
     slope = np.zeros(k, dtype=np.float32)
     ids = np.arange(k, dtype=np.int32)
-    value = loss_gradient(ids, k, F, np.asarray(truth), np.asarray(counts, np.float32), weight, margin, balance, slope)
-    return value, slope
+    facts = LabelFacts(np.asarray(counts, np.float32), weight)
+    return loss_gradient(ids, F, np.asarray(truth), facts, settings_of(margin, balance), slope), slope
+
+
+def settings_of(margin, balance):
+    return Settings(np.float32(margin), np.float32(balance), np.float32(0.01), np.float32(0))
+
+
+def after_blocks(part, scores):
+    return forward(part._shortlists(scores), Blocks(part.w1_, part.w2_), part._scale())
 
 
 def test_the_loss_by_hand():
@@ -93,25 +102,25 @@ def test_the_blocks_against_numpy(problem, start, blocks):
         for block in range(blocks):
             read = y if scale == 0 else np.minimum(1, np.exp((y - shift[d, present] - 1) * scale))
             y = y + part.w2_[block][ids] @ np.maximum(0, read @ part.w1_[block][ids])
-        np.testing.assert_allclose(part._blocks(few)[d, present], y, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(after_blocks(part, few)[d, present], y, rtol=1e-4, atol=1e-5)
 
 
 def test_training_lowers_the_loss_it_is_given(problem):
     """A pass that did nothing, or went the wrong way, would not."""
     shortlist, held_out, _, _ = problem
-    truth = _truth(shortlist, held_out)
+    truth = truth_of(shortlist, held_out)
     counts = held_out.labels.frequency
 
     def total(part):
-        F = part._blocks(shortlist)
+        F = after_blocks(part, shortlist)
         rows = np.flatnonzero(truth.any(axis=1))
         return np.mean([loss_of_row(F[d], truth[d], counts, shortlist.ids[d]) for d in rows])
 
     def loss_of_row(F, right, counts, ids):
         slope = np.zeros(len(F), dtype=np.float32)
         weight = np.ones(len(counts), np.float32)
-        size = int((ids >= 0).sum())
-        return loss_gradient(ids, size, F, right, counts.astype(np.float32), weight, 0.1, 1.0, slope)
+        facts = LabelFacts(counts.astype(np.float32), weight)
+        return loss_gradient(ids[ids >= 0], F, right, facts, settings_of(0.1, 1.0), slope)
 
     untrained = RankNet(start="scores", epochs=0).fit(shortlist, held_out, run=Run())
     trained = RankNet(start="scores", epochs=5, patience=99).fit(shortlist, held_out, run=Run())
@@ -134,7 +143,7 @@ def test_it_is_no_worse_than_inverse_propensity_where_it_may_choose(problem):
         plain = InversePropensity(strength=strength).fit(shortlist, held_out).rerank(test_shortlist, held_out)
         part = RankNet(strength=strength, epochs=0).fit(shortlist, held_out, run=Run())
         ranked = part.rerank(test_shortlist, held_out)
-        truth = _truth(shortlist, held_out)
+        truth = truth_of(shortlist, held_out)
         # on the documents it chose from it is no worse by construction; on others within noise
         assert (part.share_, part.exponent_) == (0.0, strength) or truth.any()
         for k in (1, 3, 5):
@@ -167,7 +176,7 @@ def test_in_a_tagger_it_learns_from_documents_the_learner_did_not_see(monkeypatc
     seen = {}
 
     def fit(self, scores, corpus, *, run=None):
-        seen["right"] = _truth(scores, corpus)[:, 0].mean()
+        seen["right"] = truth_of(scores, corpus)[:, 0].mean()
         seen["documents"] = len(corpus)
         return original(self, scores, corpus, run=run)
 
@@ -176,7 +185,7 @@ def test_in_a_tagger_it_learns_from_documents_the_learner_did_not_see(monkeypatc
     tagger = Tagger({"part": "parabel", "trees": 1}, rerank=[{"part": "ranknet", "epochs": 1}]).fit(whole)
     in_sample = tagger.learner.score(tagger.pipeline._with_features(whole, Run()), 1)
     assert seen["documents"] == len(whole)  # four folds make up the whole of a small corpus
-    assert seen["right"] < _truth(in_sample, whole)[:, 0].mean()
+    assert seen["right"] < truth_of(in_sample, whole)[:, 0].mean()
 
 
 def test_calibration_tells_how_often_a_score_is_right():

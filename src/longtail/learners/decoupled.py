@@ -74,9 +74,11 @@ class Decoupled(Learner):
         labels = corpus.labels if corpus.labels.documents else corpus.counted().labels
         head = labels.head_by_share(self.tau) if self.head_above is None else labels.head_by_count(self.head_above)
         self.columns_ = [np.flatnonzero(head), np.flatnonzero(~head)]
-        if any(len(columns) == 0 for columns in self.columns_):
-            side = "head" if len(self.columns_[0]) == 0 else "tail"
-            raise UsageError(f"decoupled: the {side} has no labels out of {len(labels)}; change tau or head_above")
+        for side, columns in zip(SIDES, self.columns_, strict=True):
+            if not labels.frequency[columns].any():
+                raise UsageError(
+                    f"decoupled: the {side} has no labels with documents out of {len(labels)}; change tau or head_above"
+                )
         self.members_ = [side.unfitted() for side in self._sides()]
         self._on_both_sides(corpus, fit, lambda member, part, own: own.train(member, part))
         self.gate_ = None

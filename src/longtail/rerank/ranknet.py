@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from longtail.arrays import Bools, Floats, Ints, Longs
@@ -30,6 +29,15 @@ from longtail.corpus import Corpus
 from longtail.decide.calibrate import Calibrator
 from longtail.part import Arrays, option
 from longtail.rerank.base import Reranker
+from longtail.rerank.ranknet_kernels import (
+    Blocks,
+    LabelFacts,
+    Settings,
+    Shortlists,
+    forward,
+    one_pass,
+    truth_of,
+)
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -75,11 +83,11 @@ class RankNet(Reranker):
         shape = (self.blocks, corpus.n_labels, self.width)
         self.w1_ = rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(self.width))
         self.w2_ = np.zeros(shape, dtype=np.float32)  # F = y to begin with
-        truth = _truth(scores, corpus)
+        truth = truth_of(scores, corpus)
         usable = rng.permutation(np.flatnonzero(truth.any(axis=1)))
         valid, train = np.split(usable, [len(usable) // 4])
         self._choose_start(scores, truth, train, valid, rng)
-        self._train(scores, truth, train, valid, rng, run)
+        self._train(self._shortlists(scores, truth), train, valid, rng, run)
         return self
 
     def _choose_start(
@@ -103,49 +111,44 @@ class RankNet(Reranker):
         measured = {}
         for self.share_, self.exponent_ in choices:
             F = self._start(documents, logarithms)
-            measured[self.share_, self.exponent_] = self._measures(documents, right, F)
+            measured[self.share_, self.exponent_] = self._measures(documents.ids, right, F)
         if self.strength is not None:
             # no worse than inverse propensity of that strength in P@1 and PSP@1, 3, 5, the first four measures
             bar = measured[given][:4] - np.array([TOLERANCE, 0, 0, 0])
             measured = {choice: m for choice, m in measured.items() if (m[:4] >= bar).all()}
         self.share_, self.exponent_ = max(measured, key=lambda choice: measured[choice].sum())
 
-    def _train(
-        self,
-        scores: Scores,
-        truth: Bools,
-        train: NDArray[np.int64],
-        valid: NDArray[np.int64],
-        rng: np.random.Generator,
-        run: Run,
-    ) -> None:
-        y = self._start(scores)
-        weight = np.ones_like(self.q_) if self.start == "scores" else self.q_
-        g1, g2 = np.full_like(self.w1_, 1.0), np.full_like(self.w2_, 1.0)
-        held_out = scores.rows(valid)
-        best, kept, waited = self._worth(held_out, truth[valid], y[valid]), self.w2_.copy(), 0
-        kept_w1 = self.w1_.copy()
+    def _train(self, lists: Shortlists, train: Longs, valid: Longs, rng: np.random.Generator, run: Run) -> None:
+        labels = LabelFacts(self.counts_, np.ones_like(self.q_) if self.start == "scores" else self.q_)
+        blocks, squares = Blocks(self.w1_, self.w2_), Blocks(np.ones_like(self.w1_), np.ones_like(self.w2_))
+        settings = Settings(
+            np.float32(self.margin), np.float32(self.balance), np.float32(self.learning_rate), self._scale()
+        )
+        held_out = Shortlists(lists.ids[valid], lists.start[valid], lists.shift[valid], lists.truth[valid])
+        best, kept, waited = self._worth(held_out, held_out.start), Blocks(self.w1_.copy(), self.w2_.copy()), 0
         with run.bar("RankNet", self.epochs) as bar:
             for _ in range(self.epochs):
                 rng.shuffle(train)
-                _pass(
-                    train, scores.ids, y, self._shift(scores), truth, self.counts_, weight, self.w1_, self.w2_, g1, g2,
-                    np.float32(self.margin), np.float32(self.balance), np.float32(self.learning_rate), self._scale(),
-                )  # fmt: skip
+                one_pass(train, lists, labels, blocks, squares, settings)
                 bar.advance(1)
-                worth = self._worth(held_out, truth[valid], self._blocks(held_out))
+                worth = self._worth(held_out, forward(held_out, blocks, self._scale()))
                 waited = 0 if worth > best else waited + 1
                 if worth > best:
-                    best, kept, kept_w1 = worth, self.w2_.copy(), self.w1_.copy()
+                    best, kept = worth, Blocks(self.w1_.copy(), self.w2_.copy())
                 elif waited >= self.patience:
                     break
-        self.w1_, self.w2_ = kept_w1, kept
+        self.w1_, self.w2_ = kept
 
-    def _measures(self, scores: Scores, truth: Bools, F: Floats) -> NDArray[np.float64]:
+    def _shortlists(self, scores: Scores, truth: Bools | None = None) -> Shortlists:
+        """Shortlists as the kernels read them, with F before the blocks."""
+        right = np.zeros(scores.ids.shape, dtype=bool) if truth is None else truth
+        return Shortlists(np.ascontiguousarray(scores.ids), self._start(scores), self._shift(scores), right)
+
+    def _measures(self, ids: Ints, truth: Bools, F: Floats) -> NDArray[np.float64]:
         """P@1, PSP@1, PSP@3, PSP@5, P@3, P@5 over the shortlists, as shares."""
-        if len(scores) == 0:
+        if len(ids) == 0:
             return np.zeros(6)
-        worth = np.where(truth, self.q_[scores.ids], 0)
+        worth = np.where(truth, self.q_[ids], 0)
         best = np.argpartition(-F, min(4, F.shape[1] - 1), axis=1)[:, :5]
         order = np.take_along_axis(best, np.argsort(-np.take_along_axis(F, best, 1), axis=1, kind="stable"), 1)
         gain, hits = np.take_along_axis(worth, order, 1), np.take_along_axis(truth, order, 1)
@@ -154,9 +157,9 @@ class RankNet(Reranker):
         precision = [hits[:, :k].mean(dtype=np.float64) for k in (1, 3, 5)]
         return np.array([precision[0], *psp, *precision[1:]])
 
-    def _worth(self, scores: Scores, truth: Bools, F: Floats) -> float:
+    def _worth(self, lists: Shortlists, F: Floats) -> float:
         """P and PSP at 1, 3 and 5, added up: what is won for rare labels must not be lost on the others."""
-        return float(self._measures(scores, truth, F).sum())
+        return float(self._measures(lists.ids, lists.truth, F).sum())
 
     def _scale(self) -> np.float32:
         """How many natural logarithms one unit of F is; 0 where F is on the scale of the scores themselves."""
@@ -185,13 +188,8 @@ class RankNet(Reranker):
         F = 1 + mixed / self._scale() + self._shift(scores)
         return np.where(scores.ids >= 0, F, -np.inf).astype(np.float32)
 
-    def _blocks(self, scores: Scores) -> Floats:
-        F = self._start(scores)
-        _forward(np.ascontiguousarray(scores.ids), F, self._shift(scores), self.w1_, self.w2_, self._scale())
-        return F
-
     def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
-        F = self._blocks(scores)
+        F = forward(self._shortlists(scores), Blocks(self.w1_, self.w2_), self._scale())
         # to (0, 1) by a function that rises everywhere
         odds = np.exp(F) if self.start == "scores" else np.exp((F - 1) * self._scale())
         values = np.where(scores.ids >= 0, odds / (1 + odds), 0).astype(np.float32)
@@ -229,179 +227,3 @@ class RankNet(Reranker):
         self.q_, self.counts_, self.w1_, self.w2_, self.n_labels_ = q, counts, w1, w2, len(q)
         self.share_, self.exponent_ = (float(value) for value in start)
         self.calibrator_ = Calibrator.restored(arrays["calibration"]) if "calibration" in arrays else None
-
-
-def _truth(scores: Scores, corpus: Corpus) -> Bools:
-    """Which shortlisted labels are true, bool (n, k)."""
-    truth = np.zeros(scores.ids.shape, dtype=bool)
-    _mark(corpus.Y.indptr.astype(np.int64), corpus.Y.indices, corpus.Y.data, scores.ids, truth)
-    return truth
-
-
-@njit(nogil=True, cache=True)
-def _mark(indptr: Longs, indices: Ints, data: Floats, ids: Ints, truth: Bools) -> None:
-    for d in range(len(ids)):
-        for b in range(ids.shape[1]):
-            for p in range(indptr[d], indptr[d + 1]):
-                if indices[p] == ids[d, b] and data[p] >= 0.5:
-                    truth[d, b] = True
-
-
-@njit(nogil=True, cache=True, fastmath=True)
-def _block(
-    ids: Ints,
-    size: int,
-    F: Floats,
-    shift: Floats,
-    scale: np.float32,
-    w1: Floats,
-    w2: Floats,
-    read: Floats,
-    hidden: Floats,
-    out: Floats,
-) -> None:
-    """out = F + W2 relu(W1 p) over the first `size` labels of a shortlist.
-
-    read receives p, the probabilities F stands for (F itself where the scale is 0), hidden the units.
-    """
-    width = w1.shape[1]
-    for v in range(width):
-        hidden[v] = 0
-    for b in range(size):
-        read[b] = F[b] if scale == 0 else min(np.float32(1), np.exp((F[b] - shift[b] - np.float32(1)) * scale))
-        row, value = w1[ids[b]], read[b]
-        for v in range(width):
-            hidden[v] += value * row[v]
-    for v in range(width):
-        hidden[v] = max(hidden[v], np.float32(0))
-    for b in range(size):
-        row = w2[ids[b]]
-        total = np.float32(0)
-        for v in range(width):
-            total += row[v] * hidden[v]
-        out[b] = F[b] + total
-
-
-@njit(nogil=True, cache=True)
-def _forward(ids: Ints, F: Floats, shift: Floats, w1: Floats, w2: Floats, scale: np.float32) -> None:
-    """All blocks on every document's shortlist, in place."""
-    read = np.zeros(ids.shape[1], dtype=np.float32)
-    hidden = np.zeros(w1.shape[2], dtype=np.float32)
-    out = np.zeros(ids.shape[1], dtype=np.float32)
-    for d in range(len(ids)):
-        size = 0
-        while size < ids.shape[1] and ids[d, size] >= 0:
-            size += 1
-        for block in range(w1.shape[0]):
-            _block(ids[d], size, F[d], shift[d], scale, w1[block], w2[block], read, hidden, out)
-            F[d, :size] = out[:size]
-
-
-@njit(nogil=True, cache=True, fastmath=True)
-def loss_gradient(
-    ids: Ints,
-    size: int,
-    F: Floats,
-    truth: Bools,
-    counts: Floats,
-    weight: Floats,
-    margin: float,
-    balance: float,
-    out: Floats,
-) -> float:
-    """The loss of one document; out receives its derivative by F."""
-    loss = np.float32(0)
-    n_true = 0
-    for b in range(size):
-        out[b] = 0
-        n_true += truth[b]
-    n_wrong = size - n_true
-    pairs = n_true * (n_true - 1)
-    for i in range(size):
-        if not truth[i]:
-            continue
-        for j in range(size):
-            if j == i:
-                continue
-            if truth[j]:
-                n_i, n_j = counts[ids[i]], counts[ids[j]]
-                if n_i > n_j and F[i] > F[j]:
-                    # each unordered pair comes twice in the double sum, once with each sign of both factors
-                    share = np.float32(2) * (n_i - n_j) / (n_i + n_j) / np.float32(pairs)
-                    loss += share * (F[i] - F[j])
-                    out[i] += share
-                    out[j] -= share
-            elif F[j] - F[i] + margin > 0:
-                share = np.float32(balance) * weight[ids[i]] / np.float32(n_true * n_wrong)
-                loss += share * (F[j] - F[i] + margin)
-                out[j] += share
-                out[i] -= share
-    return float(loss)
-
-
-@njit(nogil=True, cache=True, fastmath=True)
-def _pass(
-    order: NDArray[np.int64],
-    ids: Ints,
-    start: Floats,
-    shift: Floats,
-    truth: Bools,
-    counts: Floats,
-    weight: Floats,
-    w1: Floats,
-    w2: Floats,
-    g1: Floats,
-    g2: Floats,
-    margin: float,
-    balance: float,
-    rate: float,
-    scale: np.float32,
-) -> None:
-    """One pass of AdaGrad, document by document."""
-    blocks, _, width = w1.shape
-    k = ids.shape[1]
-    F = np.zeros((blocks + 1, k), dtype=np.float32)
-    read = np.zeros((blocks, k), dtype=np.float32)
-    hidden = np.zeros((blocks, width), dtype=np.float32)
-    back = np.zeros(width, dtype=np.float32)
-    slope = np.zeros(k, dtype=np.float32)
-    for d in order:
-        size = 0
-        while size < k and ids[d, size] >= 0:
-            size += 1
-        F[0, :size] = start[d, :size]
-        for block in range(blocks):
-            _block(
-                ids[d], size, F[block], shift[d], scale, w1[block], w2[block], read[block], hidden[block], F[block + 1]
-            )
-        if loss_gradient(ids[d], size, F[blocks], truth[d], counts, weight, margin, balance, slope) == 0:
-            continue
-        for block in range(blocks - 1, -1, -1):
-            h = hidden[block]
-            back[:] = 0
-            for b in range(size):
-                s = slope[b]
-                if s == 0:
-                    continue
-                row, squares = w2[block, ids[d, b]], g2[block, ids[d, b]]
-                for v in range(width):
-                    back[v] += s * row[v]
-                    step = s * h[v]
-                    squares[v] += step * step
-                    row[v] -= rate * step / np.sqrt(squares[v])
-            for v in range(width):
-                if h[v] <= 0:
-                    back[v] = 0
-            for b in range(size):
-                value = read[block, b]
-                row, squares = w1[block, ids[d, b]], g1[block, ids[d, b]]
-                passed = np.float32(0)
-                for v in range(width):
-                    passed += back[v] * row[v]
-                    step = value * back[v]
-                    squares[v] += step * step
-                    row[v] -= rate * step / np.sqrt(squares[v])
-                if scale == 0:
-                    slope[b] += passed
-                elif value < 1:
-                    slope[b] += passed * value * scale

@@ -57,7 +57,7 @@ def demo(
     console = stdout_console()
     if not quiet:
         _introduce(console, train, test, learner, seconds, long=long)
-    from longtail.report.tables import show_report
+    from longtail.cli.tables import show_report
 
     show_report(report, console)
     _show_examples(console, shown)
@@ -107,15 +107,13 @@ def examples(tagger: Tagger, test: Corpus, k: int = 5) -> list[dict[str, Any]]:
 
 def _introduce(console: Console, train: Corpus, test: Corpus, learner: str, seconds: float, *, long: bool) -> None:
     what = "docstrings" if long else "names and summaries"
-    counts = train.labels.frequency
-    tail = ((counts >= 1) & (counts <= 5)).mean()
     console.print(
         f"[bold]{learner}[/bold] read the {what} of {len(train):,} numpy, scipy, scikit-learn and matplotlib functions "
         f"and learned which of {len(train.labels):,} others their 'See Also' names;"
     )
     console.print(
-        f"{tail:.0%} of those labels have 1 to 5 training documents. Measured on {len(test):,} others, "
-        f"{seconds:.1f} s in all:\n"
+        f"{train.labels.tail_share:.0%} of those labels have 1 to 5 training documents. "
+        f"Measured on {len(test):,} others, {seconds:.1f} s in all:\n"
     )
 
 
@@ -141,5 +139,5 @@ def _next(console: Console, output: Path | None) -> None:
         console.print("  longtail demo -o model/                     keep the model")
     console.print(f'  echo "sort an array" | longtail predict {model} -')
     line = '{"text": ..., "labels": [...]}'
-    console.print(f"  longtail train YOUR-FILE.jsonl -o model/    one {line} a line", markup=False)
+    console.print(f"  longtail train YOUR-FILE.jsonl -o model/    one {line} per line", markup=False)
     console.print("  longtail methods                            what else there is")

@@ -10,6 +10,16 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longtail.analyse.norms import (
+    entering_report,
+    frequency_report,
+    label_norms,
+    rank_curve,
+    shares_by_norm,
+    spearman,
+    top_k_shares,
+    tree_norms,
+)
 from longtail.augment.taug import Taug
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -20,16 +30,6 @@ from longtail.learners.linear.nodes import Separators
 from longtail.learners.linear.tree import Shape, Tree
 from longtail.read.synthetic import synthetic
 from longtail.registry import build
-from longtail.report.norms import (
-    entering_report,
-    frequency_report,
-    label_norms,
-    rank_curve,
-    shares_by_norm,
-    spearman,
-    top_k_shares,
-    tree_norms,
-)
 from longtail.run import Run
 from longtail.scores import Scores
 

@@ -97,7 +97,7 @@ class Figures:
     documents: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
     """What the models say of every document, in columns that all labels of models and documents share.
 
@@ -232,8 +232,18 @@ def compare(
         found = model.score(aligned, depth, run=run)
         scores.append(_in_columns_of(shared, found, model.labels_).top(k))
         figures.append(_measured(found, aligned, A, B))
-    right = [_stored(true, best.ids) for best in scores]
-    return Comparison(k, A, B, shared, true, [name for name, _ in pairs], known, scores, right, figures)
+    return Comparison(
+        k=k,
+        A=A,
+        B=B,
+        corpus=shared,
+        true=true,
+        names=[name for name, _ in pairs],
+        known=known,
+        scores=scores,
+        right=[_stored(true, best.ids) for best in scores],
+        figures=figures,
+    )
 
 
 def _named(models: Models) -> list[tuple[str, Model]]:

@@ -72,7 +72,7 @@ def examples(tagger: Tagger, test: Corpus, k: int = 5) -> list[dict[str, Any]]:
     from longtail.evaluate import compare
 
     found = compare([tagger], test, k)
-    hits = found.right[0].any(axis=1)
+    hits = np.asarray(found.right[0].any(axis=1))
     shown = []
     for stretch in np.array_split(np.arange(len(test)), EXAMPLES):
         # one document from each stretch of the corpus, of typical rather than best quality

@@ -180,6 +180,14 @@ def test_every_label_lies_in_one_band(counts: list[int], edges: list[int]) -> No
 
 
 # the index itself
+@pytest.mark.parametrize(
+    ("counts", "share"),
+    [([1, 5, 6, 100], 0.5), ([5, 6, 0, 0], 0.5), ([0, 0, 2, 0], 1.0), ([6, 20], 0.0), ([0, 0], 0.0), ([], 0.0)],
+)
+def test_tail_share_is_of_the_labels_that_training_documents_have(counts: list[int], share: float) -> None:
+    assert index(counts).tail_share == share
+
+
 def test_names_texts_and_counts() -> None:
     labels = index([3, 1, 2], texts=["first", "", "third"])
     assert len(labels) == 3

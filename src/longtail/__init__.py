@@ -12,15 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
+    from longtail.describe import describe_corpus, describe_labels, describe_model
     from longtail.errors import LongtailError
-    from longtail.evaluate import evaluate
+    from longtail.evaluate import compare, evaluate
     from longtail.labels import LabelIndex
     from longtail.read import read
     from longtail.scores import Scores
     from longtail.tagger import Tagger
 
 __version__ = "0.1.0"
-__all__ = ["Corpus", "LabelIndex", "LongtailError", "Scores", "Tagger", "__version__", "evaluate", "read"]
+__all__ = [
+    "Corpus",
+    "LabelIndex",
+    "LongtailError",
+    "Scores",
+    "Tagger",
+    "__version__",
+    "compare",
+    "describe_corpus",
+    "describe_labels",
+    "describe_model",
+    "evaluate",
+    "read",
+]
 
 _HOMES = {
     "Corpus": "longtail.corpus",
@@ -28,6 +42,10 @@ _HOMES = {
     "LongtailError": "longtail.errors",
     "Scores": "longtail.scores",
     "Tagger": "longtail.tagger",
+    "compare": "longtail.evaluate.comparison",
+    "describe_corpus": "longtail.describe.corpus",
+    "describe_labels": "longtail.describe.label",
+    "describe_model": "longtail.describe.model",
     "evaluate": "longtail.evaluate",
     "read": "longtail.read",
 }

@@ -119,6 +119,12 @@ class LabelIndex:
         """Labels with more than N_t training documents (LSFA's and XDA's split), as a mask (L,)."""
         return self.frequency > N_t
 
+    @property
+    def tail_share(self) -> float:
+        """Share of rare labels (1 to 5 training documents) among those that training documents have; 0 without any."""
+        seen = self.frequency[self.frequency > 0]
+        return float((seen <= BAND_EDGES[0]).mean()) if len(seen) else 0.0
+
     def bands(self, edges: Sequence[int] = BAND_EDGES) -> list[Band]:
         """Frequency bands from rare to frequent; labels never seen in training form a band of their own if any."""
         edges = list(edges)

@@ -79,7 +79,7 @@ def test_norms_for_a_person(command: Command, trained: Path) -> None:
     assert (result.code, result.err) == (0, "")
     for word in ("tail / head", "frequency", "top 5", "within tail", "n_aug 4, tau 0.1", "█", "label 119", "norm"):
         assert word in result.out
-    assert result.out.count("label 1 ") == 3, "one plot a model"
+    assert result.out.count("label 1 ") == 3, "one plot per model"
 
 
 def test_taug_json(command: Command, trained: Path) -> None:

@@ -97,7 +97,7 @@ def test_predict(command: Command, model: Path, data: Path, tmp_path: Path) -> N
     assert (result.code, result.out, result.err) == (0, "", "")
     tags = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     truth = documents(20, seed=1)
-    assert [tag["id"] for tag in tags] == [record["id"] for record in truth], "one line a document, in input order"
+    assert [tag["id"] for tag in tags] == [record["id"] for record in truth], "one line per document, in input order"
     for tag, record in zip(tags, truth, strict=True):
         assert set(tag) == {"id", "labels"} and len(tag["labels"]) == 2
         first, second = tag["labels"]
@@ -148,8 +148,25 @@ def test_inspect_a_corpus(command: Command, data: Path, tmp_path: Path) -> None:
     assert picture.read_bytes() == first, "the same counts give the same picture"
     facts = json.loads(command("inspect", data / "train.jsonl", "--json").out)
     assert (facts["documents"], facts["labels"], facts["tail_share"]) == (60, 4, 0)
-    assert facts["words_a_document"] == pytest.approx(sum(len(d["text"].split()) for d in documents(60)) / 60, abs=0.01)
+    assert facts["words_per_document"] == pytest.approx(
+        sum(len(d["text"].split()) for d in documents(60)) / 60, abs=0.01
+    )
     assert sum(band["labels"] for band in facts["bands"]) == 4
+
+
+def test_one_tail_share_everywhere(command: Command, tmp_path: Path) -> None:
+    """Two of four columns are never used, one of the other two is rare: one half, whoever says it."""
+    (tmp_path / "train.svm").write_text("7 2 4\n" + "0 0:1.0\n" * 6 + "1 1:1.0\n")
+    options = ["--learner", "one-vs-all"]
+    trained = command("train", tmp_path / "train.svm", "-o", tmp_path / "m", *options, "--json")
+    assert json.loads(trained.out)["tail_share"] == 0.5
+    for path in (tmp_path / "train.svm", tmp_path / "m"):
+        assert json.loads(command("inspect", path, "--json").out)["tail_share"] == 0.5
+    plot = command("inspect", tmp_path / "train.svm").out
+    assert "tail: 1 labels with 1-5 documents (50%)" in plot and "middle: 1 labels with 6-20 documents (50%)" in plot
+    assert "50% of those seen in training" in command("inspect", tmp_path / "m").out
+    again = command("train", tmp_path / "train.svm", "-o", tmp_path / "m", *options, "--overwrite")
+    assert "4 labels, 50% of those seen in training" in again.out
 
 
 def test_inspect_a_model(command: Command, model: Path, tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail.cli import options
+from longtail.cli.compare import names_of
 from longtail.cli.console import note, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
 
 if TYPE_CHECKING:
+    from longtail.analyse.norms import Norms
     from longtail.tagger import Tagger
 
 app = typer.Typer(no_args_is_help=True, help="Look into trained models: norms of the labels' weights, effects of Taug.")
@@ -48,15 +50,10 @@ def norms(
     _check_png(png, overwrite)
     run = start_run(threads=threads, quiet=quiet)
     taggers = _load(models, threads)
-    from longtail.errors import UsageError
-    from longtail.report.norms import entering_report, frequency_report, label_norms
+    from longtail.analyse import norm_figures
+    from longtail.analyse.norms import entering_report, frequency_report
 
-    found = []
-    for path, tagger in zip(models, taggers, strict=True):
-        try:
-            found.append(label_norms(tagger.learner))
-        except UsageError as error:
-            raise UsageError(f"{path}: {error}") from None
+    found = _norms(models, taggers)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = None if data is None else how.read(data, run, split="test", need_labels=False)
     shown = []
@@ -64,19 +61,17 @@ def norms(
         top = None if corpus is None else entering_report(own, tagger.labels_, tagger.score(corpus, k, run=run))
         shown.append({**head, **frequency_report(own, tagger.labels_), "top_k": top})
     _note_other_labels(taggers)
-    from longtail.report import analysis
-
     if png is not None:
-        analysis.norms_png(shown, png, overwrite=overwrite)
+        norm_figures.norms_png(shown, png, overwrite=overwrite)
     if json:
         print_json({"data": None if data is None else str(data), "models": shown})
         return
     console = stdout_console()
-    console.print(analysis.norms_table(shown))
+    console.print(norm_figures.norms_table(shown))
     console.print()
-    console.print(analysis.correlation_table(shown))
+    console.print(norm_figures.correlation_table(shown))
     console.print()
-    console.print(analysis.norms_plot(shown), end="")
+    console.print(norm_figures.norms_plot(shown), end="")
     _say_drawn(png)
 
 
@@ -110,8 +105,9 @@ def taug(
     _check_png(png, overwrite)
     run = start_run(threads=threads, quiet=quiet)
     taggers = _load(models, threads)
+    from longtail.analyse import taug_figures
+    from longtail.analyse.taug import KS, Measured, Setting, slices
     from longtail.errors import UsageError
-    from longtail.report.taug import KS, Measured, Setting, slices
 
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run, split="test")
@@ -125,17 +121,15 @@ def taug(
     curves = [one.to_dict() for one in slices(measured)]
     if png is not None and not curves:
         raise UsageError("--png: there is no curve to draw; give models of one learner that differ in n_aug or tau")
-    from longtail.report import analysis
-
     if png is not None:
-        analysis.taug_png(curves, png, overwrite=overwrite)
+        taug_figures.taug_png(curves, png, overwrite=overwrite)
     if json:
         print_json({"data": str(data), "A": A, "B": B, "models": shown, "slices": curves})
         return
     console = stdout_console()
-    console.print(analysis.taug_table(shown))
+    console.print(taug_figures.taug_table(shown))
     console.print()
-    console.print(analysis.taug_plot(curves), end="")
+    console.print(taug_figures.taug_plot(curves), end="")
     _say_drawn(png)
 
 
@@ -153,18 +147,31 @@ def _load(models: list[Path], threads: int) -> list[Tagger]:
     return [Tagger.load(path, threads=threads) for path in models]
 
 
+def _norms(models: list[Path], taggers: list[Tagger]) -> list[Norms]:
+    """Those of every model before any prediction: one that has none is refused at once."""
+    from longtail.analyse.norms import label_norms
+    from longtail.errors import UsageError
+
+    found = []
+    for path, tagger in zip(models, taggers, strict=True):
+        try:
+            found.append(label_norms(tagger.learner))
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
+    return found
+
+
 def _headers(models: list[Path], taggers: list[Tagger]) -> list[dict[str, Any]]:
     """What the JSON says first of each model: where it is, and its setting."""
-    from longtail.report.taug import Setting
+    from longtail.analyse.taug import Setting
 
-    names = [path.resolve().name for path in models]
     headers = []
-    for path, name, tagger in zip(models, names, taggers, strict=True):
+    for path, name, tagger in zip(models, names_of(models), taggers, strict=True):
         setting = Setting.of(tagger.config(), tagger.labels_)
         headers.append(
             {
                 "model": str(path),
-                "name": name if names.count(name) == 1 else str(path),
+                "name": name,
                 "description": setting.describe(),
                 **setting.to_dict(),
                 "seed": tagger.seed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +15,12 @@ from longtail.cli.evaluate import Reciprocal
 from longtail.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-    from longtail.corpus import Corpus
-    from longtail.run import Run
-    from longtail.scores import Scores
-    from longtail.tagger import Tagger
+    from longtail.evaluate.comparison import Comparison, Example, PredictedLabel, TrueLabel
 
-FIGURES = ("P@1", "PSP@1")
 LONGEST_TEXT = 300  # characters of a document that are shown
 
 
@@ -64,6 +59,7 @@ def compare(
     """
     if (data is None) == (not text):
         raise UsageError("give documents by --data FILE or --text TEXT, one of the two")
+    from longtail.evaluate import compare as compare_models
     from longtail.labels import propensity_parameters
     from longtail.read import read_texts
     from longtail.tagger import Tagger
@@ -77,255 +73,116 @@ def compare(
     else:
         how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
         corpus = how.read(data, run, split="test", need_labels=False)
-    found = compared(taggers, corpus, k, A=A, B=B, reciprocal=reciprocal, run=run)
+    pairs = list(zip(names_of(models), taggers, strict=True))
+    found = compare_models(pairs, corpus, k, A=A, B=B, reciprocal=reciprocal, run=run)
     if reciprocal and found.corpus.reciprocal is None:
         note(f"{corpus.name}: no document is itself a label, so --reciprocal changes nothing")
-    rows = found.draw(examples, run) if data is not None else list(range(len(corpus)))
-    names = [path.resolve().name for path in models]
-    shown = found.describe(rows, [n if names.count(n) == 1 else str(p) for n, p in zip(names, models, strict=True)])
-    for model, path in zip(shown["models"], models, strict=True):
-        model["model"] = str(path)
-    shown = {"data": None if data is None else str(data), "k": k, "A": A, "B": B, **shown}
+    rows = list(range(len(corpus))) if data is None else found.draw(examples, run.rng("compare"))
     if json:
-        print_json(shown)
+        shown = found.to_dict(rows)
+        for model, path in zip(shown["models"], models, strict=True):
+            model["model"] = str(path)
+        print_json({"data": None if data is None else str(data), **shown})
     else:
-        _show(shown, stdout_console(), drawn=data is not None)
+        _show(found, rows, stdout_console(), drawn=data is not None)
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """What the models say of every document, in columns that all labels of models and documents share.
-
-    corpus   the documents, with a column for every label
-    true     the pairs that count as true, csr bool (n, L)
-    taggers  the models
-    scores   of each model the k best labels, own labels of the document taken out
-    right    bool (n, k) of each model: which of them are true
-    figures  P@1 and PSP@1 of each model in per cent, and the documents counted; None where no label is known
-    """
-
-    corpus: Corpus
-    true: Any
-    taggers: list[Tagger]
-    scores: list[Scores]
-    right: list[NDArray[np.bool_]]
-    figures: list[dict[str, Any] | None]
-
-    @property
-    def labelled(self) -> bool:
-        return bool(self.true.nnz)
-
-    def differing(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Documents of which models say different things, and of which they find different true labels, bool (n,)."""
-        import numpy as np
-
-        everything = [scores.ids for scores in self.scores]
-        hits = [np.where(right, scores.ids, -1) for scores, right in zip(self.scores, self.right, strict=True)]
-        said, true = ([np.sort(each, axis=1) for each in kind] for kind in (everything, hits))
-        differs = np.zeros((2, len(self.corpus)), dtype=bool)
-        for own_said, own_true in zip(said[1:], true[1:], strict=True):
-            differs |= np.stack([(own_said != said[0]).any(axis=1), (own_true != true[0]).any(axis=1)])
-        return differs[0], differs[1]
-
-    def draw(self, count: int, run: Run) -> list[int]:
-        """Rows of documents drawn at random, those with different hits before those with different labels at all."""
-        import numpy as np
-
-        said, true = self.differing()
-        order = run.rng("compare").permutation(len(self.corpus))
-        best = np.argsort(-(said.astype(int) + true)[order], kind="stable")
-        return sorted(order[best][:count].tolist())
-
-    def describe(self, rows: list[int], names: list[str]) -> dict[str, Any]:
-        """The object `--json` prints, for the documents of some rows."""
-        said, true = self.differing()
-        shown = [self._example(row, names) for row in rows]
-        models = []
-        for number, (name, tagger) in enumerate(zip(names, self.taggers, strict=True)):
-            given = [label for example in shown for label in example["predictions"][number]["labels"]]
-            figures = self.figures[number] or dict.fromkeys((*FIGURES, "documents"))
-            hits = sum(label["right"] for label in given) if self.labelled else None
-            models.append({"name": name, "labels": len(tagger.labels_), "shown": len(given), "right": hits, **figures})
-        return {
-            "documents": len(self.corpus),
-            "labels_differ": int(said.sum()),
-            "right_labels_differ": int(true.sum()) if self.labelled else None,
-            "models": models,
-            "examples": shown,
-        }
-
-    def _example(self, row: int, names: list[str]) -> dict[str, Any]:
-        corpus = self.corpus
-        known = corpus.labels.names
-        predictions = []
-        for name, tagger, scores, right in zip(names, self.taggers, self.scores, self.right, strict=True):
-            labels = [
-                {
-                    "label": known[label],
-                    "score": round(value, 4),
-                    "right": hit if self.labelled else None,
-                    "training_documents": _count(tagger, known[label]),
-                }
-                for label, value, hit in zip(
-                    scores.ids[row].tolist(), scores.values[row].tolist(), right[row].tolist(), strict=True
-                )
-                if label >= 0
-            ]
-            predictions.append({"model": name, "labels": labels})
-        true = None
-        if self.labelled:
-            true = [
-                {"label": known[c], "training_documents": max(_count(tagger, known[c]) for tagger in self.taggers)}
-                for c in self.true[[row]].indices.tolist()
-            ]
-        return {
-            "id": str(row) if corpus.ids is None else corpus.ids[row],
-            "text": None if corpus.texts is None else corpus.texts[row],
-            "labels": true,
-            "predictions": predictions,
-        }
-
-
-def compared(
-    taggers: list[Tagger], corpus: Corpus, k: int, *, A: float, B: float, reciprocal: bool, run: Run
-) -> Compared:
-    """Scores and figures of every model on the corpus."""
-    import numpy as np
-
-    from longtail.evaluate import evaluate
-    from longtail.scores import Scores
-
-    shared = corpus.with_reciprocal() if reciprocal else corpus
-    for tagger in taggers:
-        shared = shared.aligned(tagger.labels_, keep_unknown=True)
-    if reciprocal:
-        shared = shared.with_reciprocal()
-    true = _true(shared)
-    own = shared.reciprocal
-    depth = k + (int(np.diff(own.indptr).max(initial=0)) if own is not None else 0)
-    scores, right, figures = [], [], []
-    for tagger in taggers:
-        aligned = shared.aligned(tagger.labels_).without_unseen()
-        found = tagger.score(aligned, depth, run=run)
-        measured = None
-        if _true(aligned).nnz:
-            report = evaluate(found, aligned, ks=(1,), A=A, B=B)
-            measured = {**{name: round(report[name], 4) for name in FIGURES}, "documents": report.documents}
-        figures.append(measured)
-        column = np.array([shared.labels.ids[name] for name in tagger.labels_.names], dtype=np.int32)
-        ids = np.where(found.ids >= 0, column[found.ids], -1)
-        if own is not None:
-            ids[_stored(own, ids)] = -1
-        best = Scores(ids, found.values).sorted().top(k)
-        scores.append(best)
-        right.append(_stored(true, best.ids))
-    return Compared(shared, true, taggers, scores, right, figures)
-
-
-def _true(corpus: Corpus) -> Any:
-    """The pairs that count as true, csr (n, L): targets from one half on, without own labels of documents."""
-    from longtail.evaluate.metrics import TRUE_FROM
-
-    true = corpus.Y >= TRUE_FROM
-    if corpus.reciprocal is not None:
-        true = true > corpus.reciprocal.astype(bool)
-    true.eliminate_zeros()
-    return true
-
-
-def _stored(matrix: Any, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which of the columns ids (n, k) the rows of a csr matrix (n, L) hold; never -1."""
-    import numpy as np
-
-    n, width = matrix.shape
-    there = np.repeat(np.arange(n), np.diff(matrix.indptr)) * width + matrix.indices
-    return np.isin(np.arange(n)[:, None] * width + ids, there) & (ids >= 0)
-
-
-def _count(tagger: Tagger, name: str) -> int:
-    """Training documents of a label, 0 for one the model does not know."""
-    column = tagger.labels_.ids.get(name)
-    return 0 if column is None else int(tagger.labels_.frequency[column])
+def names_of(models: Sequence[Path]) -> list[str]:
+    """The name of each model's directory, or its whole path if others have the same name."""
+    names = [path.resolve().name for path in models]
+    return [name if names.count(name) == 1 else str(path) for name, path in zip(names, models, strict=True)]
 
 
 # on the terminal
-def _show(shown: dict[str, Any], console: Console, *, drawn: bool) -> None:
-    from rich.text import Text
-
-    headings = [printable(model["name"]) for model in shown["models"]]
-    room = max(12, (console.width - 2 * (len(headings) - 1)) // len(headings))
-    widths = []
-    for number, heading in enumerate(headings):  # the same for every document, so that columns stand below each other
-        labels = [label for example in shown["examples"] for label in example["predictions"][number]["labels"]]
-        widths.append(min(room, max([len(heading), *(_cell(label).cell_len for label in labels)])))
-    for example in shown["examples"]:
-        line = Text(f"{printable(example['id'])}  ", style="dim")
-        if example["text"] is not None:
-            words = printable(" ".join(example["text"].split()))
-            cut = words if len(words) <= LONGEST_TEXT else f"{words[: LONGEST_TEXT - 3]}..."
-            line.append(f"“{cut}”", style="not dim italic")
-        console.print(line)
-        if example["labels"] is not None:
-            true = Text(", ").join(_named(label) for label in example["labels"]) if example["labels"] else Text("none")
-            console.print(Text("true: ", style="dim").append_text(true))
+def _show(found: Comparison, rows: list[int], console: Console, *, drawn: bool) -> None:
+    headings = [printable(name) for name in found.names]
+    shown = [found.example(row) for row in rows]
+    widths = _widths(shown, headings, console.width)
+    for example in shown:
+        _show_document(example, console)
         console.print(_predictions(example, headings, widths))
         console.print()
-    if shown["models"][0]["right"] is not None:
-        console.print(_figures(shown))
+    summary = found.to_dict(rows)
+    if found.labelled:
+        console.print(_figures(summary["models"]))
         console.print()
-    if drawn and len(shown["models"]) > 1:
-        other = shown["right_labels_differ"]
+    if drawn and len(headings) > 1:
+        other = summary["right_labels_differ"]
         hits = "" if other is None else f", on {other:,} in the true labels they find"
         console.print(
-            f"[dim]the models differ on {shown['labels_differ']:,} of {shown['documents']:,} documents{hits}[/dim]"
+            f"[dim]the models differ on {summary['labels_differ']:,} of {summary['documents']:,} documents{hits}[/dim]"
         )
-    marks = "✓ right, " if shown["models"][0]["right"] is not None else ""
-    console.print(f"[dim]{marks}(n) rare: n training documents[/dim]")
+    console.print(f"[dim]{'✓ right, ' if found.labelled else ''}(n) rare: n training documents[/dim]")
 
 
-def _predictions(example: dict[str, Any], headings: list[str], widths: list[int]) -> Any:
+def _widths(shown: list[Example], headings: list[str], width: int) -> list[int]:
+    """One width per model, the same for every document, so that columns stand below each other."""
+    room = max(12, (width - 2 * (len(headings) - 1)) // len(headings))
+    widths = []
+    for number, heading in enumerate(headings):
+        labels = [label for example in shown for label in example.predictions[number][1]]
+        widths.append(min(room, max([len(heading), *(_cell(label).cell_len for label in labels)])))
+    return widths
+
+
+def _show_document(example: Example, console: Console) -> None:
+    from rich.text import Text
+
+    line = Text(f"{printable(example.id)}  ", style="dim")
+    if example.text is not None:
+        words = printable(" ".join(example.text.split()))
+        cut = words if len(words) <= LONGEST_TEXT else f"{words[: LONGEST_TEXT - 3]}..."
+        line.append(f"“{cut}”", style="not dim italic")
+    console.print(line)
+    if example.labels is not None:
+        true = Text(", ").join(_named(label) for label in example.labels) if example.labels else Text("none")
+        console.print(Text("true: ", style="dim").append_text(true))
+
+
+def _predictions(example: Example, headings: list[str], widths: list[int]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading, width in zip(headings, widths, strict=True):
         table.add_column(Text(heading), width=width, overflow="fold")
-    columns = [[_cell(label) for label in each["labels"]] for each in example["predictions"]]
+    columns = [[_cell(label) for label in labels] for _, labels in example.predictions]
     for place in range(max(len(column) for column in columns)):
         table.add_row(*(column[place] if place < len(column) else "" for column in columns))
     return table
 
 
-def _figures(shown: dict[str, Any]) -> Any:
-    """What is right among the labels shown, and the figures over all documents, a line a model."""
+def _figures(models: list[dict[str, Any]]) -> Table:
+    """What is right among the labels shown, and the figures over all documents, one line per model."""
     from rich.markup import escape
 
-    from longtail.report.tables import plain_table
+    from longtail.analyse.drawing import plain_table, two_decimals
+    from longtail.evaluate.comparison import FIGURES
 
     table = plain_table("", "right of those shown", *FIGURES, "documents")
-    for model in shown["models"]:
-        figures = ["-" if model[name] is None else f"{model[name]:.2f}" for name in FIGURES]
+    for model in models:
+        figures = [two_decimals(model[name]) for name in FIGURES]
         counted = "-" if model["documents"] is None else f"{model['documents']:,}"
         table.add_row(escape(printable(model["name"])), f"{model['right']} of {model['shown']}", *figures, counted)
     return table
 
 
-def _cell(label: dict[str, Any]) -> Text:
+def _cell(label: PredictedLabel) -> Text:
     """A predicted label: green and ticked if it is right, with its training count if it is rare."""
     from rich.text import Text
 
-    cell = Text("✓ " if label["right"] else "· " if label["right"] is not None else "")
+    cell = Text("✓ " if label.right else "· " if label.right is not None else "")
     cell.append_text(_named(label))
-    cell.stylize("green" if label["right"] else "")
+    cell.stylize("green" if label.right else "")
     return cell
 
 
-def _named(label: dict[str, Any]) -> Text:
+def _named(label: PredictedLabel | TrueLabel) -> Text:
     from rich.text import Text
 
     from longtail.labels import BAND_EDGES
 
-    name = Text(printable(label["label"]))
-    if label["training_documents"] <= BAND_EDGES[0]:
-        name.append(f" ({label['training_documents']})", style="bold")
+    name = Text(printable(label.label))
+    if label.training_documents <= BAND_EDGES[0]:
+        name.append(f" ({label.training_documents})", style="bold")
     return name

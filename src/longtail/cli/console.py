@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import UsageError
@@ -96,10 +95,6 @@ class _Bar:
 
     def advance(self, amount: float = 1) -> None:
         self._progress.advance(self._task, amount)
-
-
-def directory_megabytes(path: Path) -> float:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
 
 
 def peak_memory_megabytes() -> float | None:

@@ -57,7 +57,7 @@ def demo(
     console = stdout_console()
     if not quiet:
         _introduce(console, train, test, learner, seconds, long=long)
-    from longtail.report.tables import show_report
+    from longtail.cli.tables import show_report
 
     show_report(report, console)
     _show_examples(console, shown)
@@ -66,56 +66,36 @@ def demo(
 
 
 def examples(tagger: Tagger, test: Corpus, k: int = 5) -> list[dict[str, Any]]:
-    """A few test documents spread over the corpus, with their rarest true labels among those found if possible."""
+    """A few test documents spread over the corpus, with hits where there are any."""
     import numpy as np
 
-    scores = tagger.score(test, k + 1)
-    counts = tagger.labels_.frequency
-    names = tagger.labels_.names
-    found = []
-    for row in range(len(test)):
-        true = set(test.Y.indices[test.Y.indptr[row] : test.Y.indptr[row + 1]].tolist())
-        own = set() if test.reciprocal is None else set(test.reciprocal[row].indices.tolist())
-        ranked = zip(scores.ids[row].tolist(), scores.values[row].tolist(), strict=True)
-        best = [(label, value) for label, value in ranked if label >= 0 and label not in own][:k]
-        hits = sum(label in true for label, _ in best)
-        found.append((row, hits, best, true))
-    # one document from each stretch of the corpus, of typical rather than best quality
-    chosen = []
-    for stretch in np.array_split(np.arange(len(found)), EXAMPLES):
-        with_hits = [found[i] for i in stretch if found[i][1] > 0] or [found[i] for i in stretch]
-        if with_hits:
-            chosen.append(with_hits[len(with_hits) // 2])
-    texts = test.texts or []
-    return [
-        {
-            "text": texts[row],
-            "labels": [
-                {
-                    "label": names[label],
-                    "score": round(value, 4),
-                    "right": label in true,
-                    "training_documents": int(counts[label]),
-                }
-                for label, value in best
-            ],
-            "missed": [names[label] for label in sorted(true - {label for label, _ in best})],
-        }
-        for row, _, best, true in chosen
-    ]
+    from longtail.evaluate import compare
+
+    found = compare([tagger], test, k)
+    hits = np.asarray(found.right[0].any(axis=1))
+    shown = []
+    for stretch in np.array_split(np.arange(len(test)), EXAMPLES):
+        # one document from each stretch of the corpus, of typical rather than best quality
+        rows = stretch[hits[stretch]] if hits[stretch].any() else stretch
+        if not len(rows):
+            continue
+        example = found.example(int(rows[len(rows) // 2])).to_dict()
+        labels = example["predictions"][0]["labels"]
+        given = {label["label"] for label in labels}
+        missed = [label["label"] for label in example["labels"] or [] if label["label"] not in given]
+        shown.append({"text": example["text"], "labels": labels, "missed": missed})
+    return shown
 
 
 def _introduce(console: Console, train: Corpus, test: Corpus, learner: str, seconds: float, *, long: bool) -> None:
     what = "docstrings" if long else "names and summaries"
-    counts = train.labels.frequency
-    tail = ((counts >= 1) & (counts <= 5)).mean()
     console.print(
         f"[bold]{learner}[/bold] read the {what} of {len(train):,} numpy, scipy, scikit-learn and matplotlib functions "
         f"and learned which of {len(train.labels):,} others their 'See Also' names;"
     )
     console.print(
-        f"{tail:.0%} of those labels have 1 to 5 training documents. Measured on {len(test):,} others, "
-        f"{seconds:.1f} s in all:\n"
+        f"{train.labels.tail_share:.0%} of those labels have 1 to 5 training documents. "
+        f"Measured on {len(test):,} others, {seconds:.1f} s in all:\n"
     )
 
 
@@ -141,5 +121,5 @@ def _next(console: Console, output: Path | None) -> None:
         console.print("  longtail demo -o model/                     keep the model")
     console.print(f'  echo "sort an array" | longtail predict {model} -')
     line = '{"text": ..., "labels": [...]}'
-    console.print(f"  longtail train YOUR-FILE.jsonl -o model/    one {line} a line", markup=False)
+    console.print(f"  longtail train YOUR-FILE.jsonl -o model/    one {line} per line", markup=False)
     console.print("  longtail methods                            what else there is")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from longtail.cli import options
 from longtail.cli.console import note, numbers, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
-
-if TYPE_CHECKING:
-    from longtail.corpus import Corpus
-    from longtail.labels import LabelIndex
 
 _METRICS = "Metrics"
 Reciprocal = Annotated[
@@ -74,6 +70,7 @@ def evaluate(
 ) -> None:
     """Measure a tagger: precision, nDCG and their propensity-scored kin, by frequency band."""
     ks, edges = numbers(k, "-k"), numbers(bands, "--bands")
+    from longtail.evaluate.comparison import with_own_labels
     from longtail.labels import propensity_parameters
     from longtail.tagger import Tagger
 
@@ -92,14 +89,6 @@ def evaluate(
     if json:
         print_json(report.to_dict())
         return
-    from longtail.report.tables import show_report
+    from longtail.cli.tables import show_report
 
     show_report(report, stdout_console())
-
-
-def with_own_labels(corpus: Corpus, labels: LabelIndex) -> Corpus:
-    """The corpus with documents that are themselves labels marked: labels of its own, by their texts, or of the model.
-
-    A document's own label need not be in the data file, so the model's labels become columns too, without targets.
-    """
-    return corpus.with_reciprocal().aligned(labels, keep_unknown=True).with_reciprocal()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from longtail.cli import options
-from longtail.cli.console import directory_megabytes, print_json, start_run, stdout_console
+from longtail.cli.console import print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
 from longtail.errors import InputError, UsageError, printable
 
 if TYPE_CHECKING:
-    from longtail.corpus import Corpus
-    from longtail.run import Run
+    from rich.console import Console
 
-MANIFEST = "manifest.json"
+    from longtail.corpus import Corpus
+    from longtail.describe import CorpusFacts, LabelFacts, ModelFacts
+    from longtail.run import Run
 
 
 def inspect(
@@ -52,7 +52,9 @@ def inspect(
         check_output(png, overwrite=overwrite)
     if not path.exists():
         raise InputError(path, "no such file or folder")
-    if (path / MANIFEST).is_file():
+    from longtail.describe import is_model
+
+    if is_model(path):
         if png is not None:
             raise UsageError("--png draws the label frequencies of a corpus; this is a model")
         if label:
@@ -65,152 +67,80 @@ def inspect(
     if label:
         _inspect_labels(corpus, label, json, run)
     else:
-        _inspect_corpus(corpus, png, overwrite, json, run)
+        _inspect_corpus(corpus, png, overwrite, json)
 
 
-def _inspect_corpus(corpus: Corpus, png: Path | None, overwrite: bool, json: bool, run: Run) -> None:
-    facts = corpus_facts(corpus)
+def _inspect_corpus(corpus: Corpus, png: Path | None, overwrite: bool, json: bool) -> None:
+    from longtail.analyse.frequency import frequency_plot, frequency_png
+    from longtail.describe import describe_corpus
+
+    facts = describe_corpus(corpus)
     if png is not None:
-        from longtail.report.frequency import save_png
-
-        save_png(corpus.labels, png, title=Path(corpus.name).name, overwrite=overwrite)
+        frequency_png(corpus.labels, png, title=Path(corpus.name).name, overwrite=overwrite)
     if json:
-        print_json(facts)
+        print_json(facts.to_dict())
         return
-    from longtail.report.frequency import terminal_plot
-    from longtail.report.tables import facts_table
+    from longtail.cli.tables import facts_table
 
     console = stdout_console()
-    shown = {
-        "documents": facts["documents"],
-        "without labels": facts["documents_without_labels"],
-        "labels": facts["labels"],
-        "labels a document": f"{facts['labels_a_document']:.2f} on average, at most {facts['most_labels']:,}",
-        "documents a label": f"{facts['documents_a_label']:.2f} on average, at most {facts['most_documents']:,}",
-        "label texts": facts["label_texts"],
-        "soft targets": facts["soft_targets"],
-    }
-    if facts["texts_that_are_label_texts"]:
-        shown["texts that are label texts"] = f"{facts['texts_that_are_label_texts']:.1%}"
-    if facts["words_a_document"] is not None:
-        shown["words a document"] = f"{facts['words_a_document']:.1f} on average"
-    if facts["features"] is not None:
-        shown["features"] = facts["features"]
-    console.print(facts_table({name: value for name, value in shown.items() if value}))
+    console.print(facts_table(_shown(facts)))
     console.print()
-    console.print(terminal_plot(corpus.labels), end="")
+    console.print(frequency_plot(corpus.labels), end="")
     if png is not None:
         console.print(f"drawn into {png}", markup=False)
 
 
-def corpus_facts(corpus: Corpus) -> dict[str, Any]:
-    """What `inspect --json` prints for a corpus; shares from 0 to 1."""
-    import numpy as np
-
-    each = np.diff(corpus.Y.indptr)
-    counts = corpus.labels.frequency
-    used = max(int((counts > 0).sum()), 1)
-    texts = corpus.texts
-    bands = [
-        {
-            "name": band.name,
-            "counts": band.range,
-            "labels": int(band.members.sum()),
-            "pairs": int(counts[band.members].sum()),
-        }
-        for band in corpus.labels.bands()
-    ]
-    return {
-        "name": corpus.name,
-        "documents": len(corpus),
-        "documents_without_labels": int((each == 0).sum()),
-        "labels": corpus.n_labels,
-        "labels_a_document": round(float(each.mean()), 4),
-        "most_labels": int(each.max(initial=0)),
-        "documents_a_label": round(corpus.Y.nnz / used, 4),
-        "most_documents": int(counts.max(initial=0)),
-        "tail_share": round(float(((counts >= 1) & (counts <= 5)).sum() / used), 4),
-        "label_texts": 0 if corpus.labels.texts is None else sum(bool(text) for text in corpus.labels.texts),
-        "soft_targets": int((corpus.Y.data < 1).sum()),
-        "words_a_document": None if texts is None else round(sum(len(t.split()) for t in texts) / len(texts), 2),
-        "texts_that_are_label_texts": None if texts is None else _share_of_label_texts(corpus),
-        "features": None if corpus.X is None else int(corpus.X.shape[1]),
-        "bands": bands,
+def _shown(facts: CorpusFacts) -> dict[str, Any]:
+    """What a person sees of a corpus; what it does not have is left out."""
+    same, words = facts.texts_that_are_label_texts, facts.words_per_document
+    shown = {
+        "documents": facts.documents,
+        "without labels": facts.documents_without_labels,
+        "labels": facts.labels,
+        "labels per document": f"{facts.labels_per_document:.2f} on average, at most {facts.most_labels:,}",
+        "documents per label": f"{facts.documents_per_label:.2f} on average, at most {facts.most_documents:,}",
+        "label texts": facts.label_texts,
+        "soft targets": facts.soft_targets,
+        "texts that are label texts": f"{same:.1%}" if same else None,
+        "words per document": None if words is None else f"{words:.1f} on average",
+        "features": facts.features,
     }
+    return {name: value for name, value in shown.items() if value}
 
 
-def _share_of_label_texts(corpus: Corpus) -> float:
-    """Documents whose text is a label's, whatever the case and the spaces: methods that train on both may leak."""
+def _inspect_labels(corpus: Corpus, names: list[str], json: bool, run: Run) -> None:
+    from longtail.describe import describe_labels
 
-    def folded(text: str) -> str:
-        return " ".join(text.casefold().split())
-
-    known = {folded(corpus.labels.text(column)) for column in range(corpus.n_labels)} - {""}
-    same = sum(folded(text) in known for text in corpus.texts or [])
-    return round(same / max(len(corpus), 1), 6)
-
-
-def label_facts(corpus: Corpus, names: Sequence[str], run: Run) -> list[dict[str, Any]]:
-    """What `inspect --label --json` prints: each label with its neighbours, weights as shares of its own visits."""
-    from longtail.graphs.walk import expected_visits
-
-    labels = corpus.labels
-    columns = [_column(corpus, name) for name in names]
-    graph = expected_visits(corpus.Y, run=run)
-    found = []
-    for column in columns:
-        row = graph[column]
-        own = float(graph[column, column])
-        edges = sorted((-float(w) / own, int(m)) for m, w in zip(row.indices, row.data, strict=True) if m != column)
-        neighbours = [
-            {"label": labels.names[m], "weight": round(-weight, 4), "documents": int(labels.frequency[m])}
-            for weight, m in edges
-        ]
-        found.append(
-            {
-                "label": labels.names[column],
-                "text": labels.text(column),
-                "documents": int(labels.frequency[column]),
-                "neighbours": neighbours,
-            }
-        )
-    return found
-
-
-def _column(corpus: Corpus, name: str) -> int:
-    from difflib import get_close_matches
-
-    if name in corpus.labels.ids:
-        return corpus.labels.ids[name]
-    close = get_close_matches(name, corpus.labels.names, n=1, cutoff=0.5)
-    raise UsageError(f"{corpus.name} has no label '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
-
-
-def _inspect_labels(corpus: Corpus, names: Sequence[str], json: bool, run: Run) -> None:
-    facts = label_facts(corpus, names, run)
+    found = describe_labels(corpus, names, run=run)
     if json:
-        print_json({"name": corpus.name, "labels": facts})
+        print_json({"name": corpus.name, "labels": [facts.to_dict() for facts in found]})
         return
+    console = stdout_console()
+    for number, facts in enumerate(found):
+        if number:
+            console.print()
+        _show_label(facts, console)
+
+
+def _show_label(facts: LabelFacts, console: Console) -> None:
     from rich.markup import escape
 
-    from longtail.report.tables import plain_table
+    from longtail.analyse.drawing import plain_table
 
-    console = stdout_console()
-    for number, one in enumerate(facts):
-        documents = f"{one['documents']:,} document{'' if one['documents'] == 1 else 's'}"
-        console.print(f"{chr(10) if number else ''}[bold]{escape(printable(one['label']))}[/bold]  {documents}")
-        if one["text"] != one["label"]:
-            console.print(f"[dim]{escape(printable(one['text']))}[/dim]")
-        if not one["neighbours"]:
-            console.print("[dim]no neighbours: it stands alone, or has too many documents to be walked over[/dim]")
-            continue
-        table = plain_table("neighbour", "", "weight", "documents", left=2)
-        top = max(1.0, *(edge["weight"] for edge in one["neighbours"]))
-        for edge in one["neighbours"]:
-            bar = f"[cyan]{_bar(edge['weight'] / top)}[/cyan]"
-            name = escape(_cut(printable(edge["label"])))
-            table.add_row(name, bar, f"{edge['weight']:.2f}", f"{edge['documents']:,}")
-        console.print(table)
+    documents = f"{facts.documents:,} document{'' if facts.documents == 1 else 's'}"
+    console.print(f"[bold]{escape(printable(facts.label))}[/bold]  {documents}")
+    if facts.text != facts.label:
+        console.print(f"[dim]{escape(printable(facts.text))}[/dim]")
+    if not facts.neighbours:
+        console.print("[dim]no neighbours: it stands alone, or has too many documents to be walked over[/dim]")
+        return
+    table = plain_table("neighbour", "", "weight", "documents", left=2)
+    top = max(1.0, *(neighbour.weight for neighbour in facts.neighbours))
+    for neighbour in facts.neighbours:
+        bar = f"[cyan]{_bar(neighbour.weight / top)}[/cyan]"
+        name = escape(_cut(printable(neighbour.label)))
+        table.add_row(name, bar, f"{neighbour.weight:.2f}", f"{neighbour.documents:,}")
+    console.print(table)
 
 
 def _bar(share: float, width: int = 30) -> str:
@@ -224,57 +154,26 @@ def _cut(name: str, width: int = 48) -> str:
 
 
 def _inspect_model(path: Path, json: bool) -> None:
-    from longtail.keep.model import FORMAT_VERSION, load_model
+    from longtail.describe import describe_model
 
-    loaded = load_model(path)
-    manifest = loaded.manifest
-    labels = loaded.labels
-    facts = {
-        "model": str(path),
-        "format_version": FORMAT_VERSION,
-        "library": loaded.library,
-        "labels": len(labels),
-        "trained_on": labels.documents,
-        "tail_share": round(float(((labels.frequency >= 1) & (labels.frequency <= 5)).mean()), 4),
-        "features": manifest.get("n_features"),
-        "megabytes": round(directory_megabytes(path), 2),
-        "config": manifest["config"],
-        "files": loaded.sizes,
-    }
+    facts = describe_model(path)
     if json:
-        print_json(facts)
-        return
+        print_json(facts.to_dict())
+    else:
+        _show_model(facts, stdout_console())
+
+
+def _show_model(facts: ModelFacts, console: Console) -> None:
     from rich.markup import escape
 
-    from longtail.report.tables import facts_table
+    from longtail.cli.tables import facts_table, tail_words
 
-    console = stdout_console()
-    config = facts["config"]
-    parts = {
-        "learner": [config["learner"]],
-        "features": [config["features"]] if config["features"] and manifest.get("makes_features") else [],
-        "augment": config["augment"],
-        "rerank": config["rerank"],
-    }
-    shown: dict[str, Any] = {}
-    for key, configs in parts.items():
-        for number, part in enumerate(configs):
-            shown[key if number == 0 else f"{key} {number + 1}"] = escape(_one_line(part))
+    shown: dict[str, Any] = {name: escape(part) for name, part in facts.parts().items()}
     shown |= {
-        "labels": f"{facts['labels']:,}, {facts['tail_share']:.0%} of them with 1 to 5 documents",
-        "trained on": f"{facts['trained_on']:,} documents",
-        "seed": config["seed"],
-        "size": f"{facts['megabytes']:,.1f} MB in {len(facts['files'])} files",
-        "written by": f"longtail {facts['library']}, model format {facts['format_version']}",
+        "labels": f"{facts.labels:,}, {tail_words(facts.tail_share)}",
+        "trained on": f"{facts.trained_on:,} documents",
+        "seed": facts.config["seed"],
+        "size": f"{facts.megabytes:,.1f} MB in {len(facts.files)} files",
+        "written by": f"longtail {facts.library}, model format {facts.format_version}",
     }
     console.print(facts_table(shown))
-
-
-def _one_line(config: Any) -> str:
-    """A part and its options as in parabel(trees=3, ...)."""
-    if isinstance(config, dict) and "part" in config:
-        inner = ", ".join(f"{key}={_one_line(value)}" for key, value in config.items() if key != "part")
-        return f"{config['part']}({inner})"
-    if isinstance(config, list):
-        return f"[{', '.join(_one_line(value) for value in config)}]"
-    return str(config)

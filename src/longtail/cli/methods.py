@@ -28,7 +28,7 @@ def methods(
     if json:
         print_json([_facts(entry) for entry in entries()])
         return
-    from longtail.report.tables import plain_table
+    from longtail.analyse.drawing import plain_table
 
     table = plain_table("part", "kind", "space", "paper", "what it does", left=5)
     for entry in entries():

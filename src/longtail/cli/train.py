@@ -10,7 +10,6 @@ import typer
 
 from longtail.cli import options
 from longtail.cli.console import (
-    directory_megabytes,
     peak_memory_megabytes,
     print_json,
     start_run,
@@ -100,15 +99,15 @@ def train(
 
 
 def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output: Path) -> dict[str, Any]:
+    from longtail.describe.model import directory_megabytes
     from longtail.registry import name_of
 
-    counts = tagger.labels_.frequency
     peak = peak_memory_megabytes()
     return {
         "learner": name_of(tagger.learner),
         "documents": len(corpus),
         "labels": len(tagger.labels_),
-        "tail_share": round(float(((counts >= 1) & (counts <= 5)).mean()), 4),
+        "tail_share": round(tagger.labels_.tail_share, 4),
         "features": tagger.n_features_,
         "seconds": {name: round(seconds.get(name, 0.0), 3) for name in (*STAGES, *sorted(set(seconds) - {*STAGES}))},
         "peak_memory_mb": None if peak is None else round(peak, 1),
@@ -117,11 +116,12 @@ def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output:
 
 
 def _show(summary: dict[str, Any], output: Path) -> None:
+    from longtail.cli.tables import tail_words
+
     console = stdout_console()
     console.print(f"[bold]{summary['learner']}[/bold] trained, kept in {output}")
     console.print(
-        f"  {summary['documents']:,} documents, {summary['labels']:,} labels, "
-        f"{summary['tail_share']:.0%} of them with 1 to 5 documents"
+        f"  {summary['documents']:,} documents, {summary['labels']:,} labels, {tail_words(summary['tail_share'])}"
     )
     spent = [f"{name} {seconds:.1f} s" for name, seconds in summary["seconds"].items() if seconds >= 0.05]
     console.print(f"  {', '.join(spent)}")

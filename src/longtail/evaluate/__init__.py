@@ -7,9 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from longtail.evaluate.bootstrap import Difference, paired_difference
+from longtail.evaluate.comparison import Comparison, Predictions, compare
 from longtail.evaluate.report import Report, evaluate
 
-__all__ = ["Difference", "Report", "evaluate", "paired_difference"]
+__all__ = ["Comparison", "Difference", "Predictions", "Report", "compare", "evaluate", "paired_difference"]
 
 
 class _Callable(ModuleType):

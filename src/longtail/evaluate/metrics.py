@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +30,20 @@ from longtail.scores import Scores
 TRUE_FROM = 0.5
 
 PSNDCG = ("sum", "mean")
+
+
+class Pairs(NamedTuple):
+    """(document, label) pairs: row starts int64 (n + 1,), and within a row rising label ids."""
+
+    indptr: NDArray[np.int64]
+    ids: NDArray[np.int32]
+
+
+class LabelKinds(NamedTuple):
+    """Of each label its inverse propensity and its number among the bands, (L,) each."""
+
+    q: NDArray[np.float64]
+    band: NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,37 +100,16 @@ def count(
     scores: Scores, corpus: Corpus, *, ks: tuple[int, ...], inverse_propensity: NDArray[np.float64], bands: list[Band]
 ) -> Counts:
     """One pass over predictions and truth; documents without a true label are left out of every figure."""
-    L = corpus.n_labels
-    if len(scores) != len(corpus):
-        raise UsageError(f"scores of {len(scores)} documents cannot be evaluated on a corpus of {len(corpus)}")
-    if scores.ids.size and scores.ids.max() >= L:
-        raise UsageError(
-            f"the scores name label column {scores.ids.max()}, the corpus has {L} labels: "
-            "align the corpus to the model's labels first"
-        )
-    skip_indptr, skip_ids = _pairs(corpus.reciprocal, len(corpus))
+    _check_columns(scores, corpus)
+    skip = _pairs(corpus.reciprocal, len(corpus))
     Y = corpus.Y
-    true_indptr, true_ids = _truth(
-        Y.indptr.astype(np.int64), Y.indices.astype(np.int32), Y.data >= TRUE_FROM, skip_indptr, skip_ids
-    )
-    true = np.diff(true_indptr)
+    truth = _truth(Pairs(Y.indptr.astype(np.int64), Y.indices.astype(np.int32)), Y.data >= TRUE_FROM, skip)
+    true = np.diff(truth.indptr)
     # Beyond the deepest prediction and the longest truth a ranking changes nothing, however large k is.
     depth = min(ks[-1], max(scores.k, int(true.max(initial=0)), 1))
-    band_of = np.zeros(L, dtype=np.int32)
-    for number, band in enumerate(bands):
-        band_of[band.members] = number
-    twin, returned, *parts = _count(
-        np.ascontiguousarray(scores.ids, dtype=np.int32),
-        true_indptr,
-        true_ids,
-        skip_indptr,
-        skip_ids,
-        np.ascontiguousarray(inverse_propensity, dtype=np.float64),
-        band_of,
-        len(bands),
-        np.array(ks, dtype=np.int64),
-        depth,
-    )
+    kinds = _kinds(inverse_propensity, bands)
+    ids = np.ascontiguousarray(scores.ids, dtype=np.int32)
+    twin, returned, *parts = _count(ids, truth, skip, kinds, len(bands), np.array(ks, dtype=np.int64), depth)
     if twin >= 0:
         raise UsageError(f"the scores of document {twin} name a label twice")
     hits, reals, band_true, band_hits, band_predicted, label_true, label_hits, label_predicted = parts
@@ -146,6 +139,24 @@ def count(
     )
 
 
+def _check_columns(scores: Scores, corpus: Corpus) -> None:
+    L = corpus.n_labels
+    if len(scores) != len(corpus):
+        raise UsageError(f"scores of {len(scores)} documents cannot be evaluated on a corpus of {len(corpus)}")
+    if scores.ids.size and scores.ids.max() >= L:
+        raise UsageError(
+            f"the scores name label column {scores.ids.max()}, the corpus has {L} labels: "
+            "align the corpus to the model's labels first"
+        )
+
+
+def _kinds(inverse_propensity: NDArray[np.float64], bands: Sequence[Band]) -> LabelKinds:
+    band_of = np.zeros(len(inverse_propensity), dtype=np.int32)
+    for number, band in enumerate(bands):
+        band_of[band.members] = number
+    return LabelKinds(np.ascontiguousarray(inverse_propensity, dtype=np.float64), band_of)
+
+
 def document_metrics(counts: Counts, bands: Sequence[Band], psndcg: str) -> Documents:
     """The per-document parts of every metric that is a mean or a ratio of sums over documents.
 
@@ -171,60 +182,52 @@ def document_metrics(counts: Counts, bands: Sequence[Band], psndcg: str) -> Docu
     return Documents(counts.rows, counts.true, above, below)
 
 
-def _pairs(matrix: sp.csr_matrix | None, n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Row starts and rising column ids of the true entries of a boolean matrix; nothing for None."""
+def _pairs(matrix: sp.csr_matrix | None, n: int) -> Pairs:
+    """The true entries of a boolean matrix; nothing for None."""
     if matrix is None:
-        return np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+        return Pairs(np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
     matrix = sp.csr_matrix(matrix, dtype=bool, copy=True)
     matrix.eliminate_zeros()
     matrix.sort_indices()
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    return Pairs(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
 
 
 @njit(nogil=True, cache=True)
-def _holds(ids: NDArray[np.int32], low: int, high: int, label: int) -> bool:
-    """Whether the rising ids[low:high] hold the label."""
+def _holds(pairs: Pairs, row: int, label: int) -> bool:
+    """Whether the label is among those of the row."""
+    low, high = pairs.indptr[row], pairs.indptr[row + 1]
     end = high
     while low < high:
         middle = (low + high) // 2
-        if ids[middle] < label:
+        if pairs.ids[middle] < label:
             low = middle + 1
         else:
             high = middle
-    return low < end and ids[low] == label
+    return low < end and pairs.ids[low] == label
 
 
 @njit(nogil=True, cache=True)
-def _truth(
-    indptr: NDArray[np.int64],
-    ids: NDArray[np.int32],
-    strong: NDArray[np.bool_],
-    skip_indptr: NDArray[np.int64],
-    skip_ids: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _truth(pairs: Pairs, strong: NDArray[np.bool_], skip: Pairs) -> Pairs:
     """The pairs that count as true: strong enough and not to be skipped."""
-    n = len(indptr) - 1
+    n = len(pairs.indptr) - 1
     kept_indptr = np.zeros(n + 1, dtype=np.int64)
-    kept = np.empty(len(ids), dtype=np.int32)
+    kept = np.empty(len(pairs.ids), dtype=np.int32)
     filled = 0
     for row in range(n):
-        for p in range(indptr[row], indptr[row + 1]):
-            if strong[p] and not _holds(skip_ids, skip_indptr[row], skip_indptr[row + 1], ids[p]):
-                kept[filled] = ids[p]
+        for p in range(pairs.indptr[row], pairs.indptr[row + 1]):
+            if strong[p] and not _holds(skip, row, pairs.ids[p]):
+                kept[filled] = pairs.ids[p]
                 filled += 1
         kept_indptr[row + 1] = filled
-    return kept_indptr, kept[:filled].copy()
+    return Pairs(kept_indptr, kept[:filled].copy())
 
 
 @njit(nogil=True, cache=True)
 def _count(
     ids: NDArray[np.int32],
-    true_indptr: NDArray[np.int64],
-    true_ids: NDArray[np.int32],
-    skip_indptr: NDArray[np.int64],
-    skip_ids: NDArray[np.int32],
-    q: NDArray[np.float64],
-    band_of: NDArray[np.int32],
+    truth: Pairs,
+    skip: Pairs,
+    kinds: LabelKinds,
     n_bands: int,
     ks: NDArray[np.int64],
     depth: int,
@@ -234,7 +237,8 @@ def _count(
     Each event is written to the first cut-off it lies within only: running sums over the cut-off axis are to follow.
     The first value returned is a document that names a label twice, -1 if there is none.
     """
-    n, c, L = len(true_indptr) - 1, len(ks), len(q)
+    q, band_of = kinds.q, kinds.band
+    n, c, L = len(truth.indptr) - 1, len(ks), len(q)
     discount = 1.0 / np.log2(np.arange(depth) + 2.0)
     cut = np.empty(depth, dtype=np.int64)  # first cut-off that holds position j
     slot = 0
@@ -255,7 +259,7 @@ def _count(
     ranked = np.empty(depth, dtype=np.int32)
     twin = -1
     for row in range(n):
-        low, high = true_indptr[row], true_indptr[row + 1]
+        low, high = truth.indptr[row], truth.indptr[row + 1]
         if low == high:
             continue
         # the predictions, skipped pairs taken out and the rest moved up
@@ -264,7 +268,7 @@ def _count(
             if j == depth:
                 break
             label = ids[row, p]
-            if label < 0 or _holds(skip_ids, skip_indptr[row], skip_indptr[row + 1], label):
+            if label < 0 or _holds(skip, row, label):
                 continue
             for earlier in range(j):
                 if ranked[earlier] == label:
@@ -273,7 +277,7 @@ def _count(
             slot, band = cut[j], band_of[label]
             label_predicted[slot, label] += 1
             band_predicted[row, band, slot] += 1
-            if _holds(true_ids, low, high, label):
+            if _holds(truth, row, label):
                 hits[row, slot] += 1
                 label_hits[slot, label] += 1
                 band_hits[row, band, slot] += 1
@@ -285,7 +289,7 @@ def _count(
         # the best possible ranking: true labels by falling inverse propensity
         filled = 0
         for p in range(low, high):
-            label = true_ids[p]
+            label = truth.ids[p]
             label_true[label] += 1
             band_true[row, band_of[label]] += 1
             if filled == depth and best[depth - 1] >= q[label]:

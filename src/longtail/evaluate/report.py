@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -110,75 +110,104 @@ class Report:
         return "\n".join([*lines, *self.notes])
 
 
-def evaluate(
-    scores: Scores,
-    corpus: Corpus,
-    *,
-    ks: Sequence[int] = (1, 3, 5),
-    A: float = 0.55,
-    B: float = 1.5,
-    edges: Sequence[int] = BAND_EDGES,
-    psndcg: str = "sum",
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    rng: Randomness = None,
-) -> Report:
-    """Every metric of the scores on a corpus whose labels carry the training counts.
+class Options(TypedDict, total=False):
+    """The options of `evaluate` as its callers give them; `Settings` says what each means."""
 
-    corpus      the test documents, aligned to the model's labels; a stored target of 0.5 or more counts as true
+    ks: Sequence[int]
+    A: float
+    B: float
+    edges: Sequence[int]
+    psndcg: str
+    bootstrap: int
+    confidence: float
+    rng: Randomness
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to measure.
+
     ks          cut-offs; a document with fewer than k predictions is wrong at the missing places
     A, B        the propensity model's parameters
     edges       upper ends of the frequency bands but the last
     psndcg      normalisation of PSnDCG: "sum" (XMC repository, AttentionXML) or "mean" (pyxclib, napkinXC)
     bootstrap   resamples of the documents for the intervals, 0 for none
+    confidence  of the intervals
     rng         generator or seed of the resampling, seed 0 by default
     """
-    cuts = _checked_ks(ks)
-    if psndcg not in PSNDCG:
-        raise UsageError(f"unknown PSnDCG normalisation '{psndcg}'; {nearest(str(psndcg), PSNDCG)}")
-    if not (math.isfinite(A) and math.isfinite(B) and A >= 0 and B > 0):
-        raise UsageError(f"the propensity model needs A >= 0 and B > 0, not A={A} and B={B}")
-    if bootstrap < 0:
-        raise UsageError(f"the number of bootstrap resamples cannot be negative, as {bootstrap} is")
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence must lie between 0 and 1, not {confidence}")
-    labels = corpus.labels
-    bands = labels.bands(edges)
-    counts = count(scores, corpus, ks=cuts, inverse_propensity=labels.inverse_propensity(A, B), bands=bands)
+
+    ks: Sequence[int] = (1, 3, 5)
+    A: float = 0.55
+    B: float = 1.5
+    edges: Sequence[int] = BAND_EDGES
+    psndcg: str = "sum"
+    bootstrap: int = 0
+    confidence: float = 0.95
+    rng: Randomness = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ks", _checked_ks(self.ks))
+        if self.psndcg not in PSNDCG:
+            raise UsageError(f"unknown PSnDCG normalisation '{self.psndcg}'; {nearest(str(self.psndcg), PSNDCG)}")
+        if not (math.isfinite(self.A) and math.isfinite(self.B) and self.A >= 0 and self.B > 0):
+            raise UsageError(f"the propensity model needs A >= 0 and B > 0, not A={self.A} and B={self.B}")
+        if self.bootstrap < 0:
+            raise UsageError(f"the number of bootstrap resamples cannot be negative, as {self.bootstrap} is")
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"confidence must lie between 0 and 1, not {self.confidence}")
+
+    def intervals(self, documents: Documents) -> dict[str, tuple[float, float]]:
+        """In per cent, by metric; those of bands are named as in "tail/recall@5". Empty without resamples."""
+        if not self.bootstrap:
+            return {}
+        found = intervals(documents, resamples=self.bootstrap, confidence=self.confidence, rng=self.rng)
+        return {name: (100 * low, 100 * high) for name, (low, high) in found.items()}
+
+
+def evaluate(scores: Scores, corpus: Corpus, **options: Unpack[Options]) -> Report:
+    """Every metric of the scores on a corpus whose labels carry the training counts.
+
+    corpus   the test documents, aligned to the model's labels; a stored target of 0.5 or more counts as true
+    options  ks, A, B, edges, psndcg, bootstrap, confidence, rng: see `Settings`
+    """
+    how = Settings(**options)
+    ks, labels = tuple(how.ks), corpus.labels
+    bands = labels.bands(how.edges)
+    counts = count(scores, corpus, ks=ks, inverse_propensity=labels.inverse_propensity(how.A, how.B), bands=bands)
     n = len(counts.rows)
     if n == 0:
         raise InputError(
             corpus.name, f"none of the {len(corpus)} documents has a label that is known: nothing to measure"
         )
-    documents = document_metrics(counts, bands, psndcg)
+    documents = document_metrics(counts, bands, how.psndcg)
     per_label = LabelCounts.of(counts)
-    drawn: dict[str, tuple[float, float]] = {}
-    if bootstrap:
-        found = intervals(documents, resamples=bootstrap, confidence=confidence, rng=rng)
-        drawn = {name: (100 * low, 100 * high) for name, (low, high) in found.items()}
-    values = {f"{name}@{k}": 100 * documents.value(f"{name}@{k}") for name in RANKED for k in cuts}
+    drawn = how.intervals(documents)
+    values = {f"{name}@{k}": 100 * documents.value(f"{name}@{k}") for name in RANKED for k in ks}
     values |= {name: 100 * value for name, value in per_label.figures().items()}
-    reports = []
-    for number, band in enumerate(bands):
-        prefix = f"{band.name}/"
-        own = {name.removeprefix(prefix): pair for name, pair in drawn.items() if name.startswith(prefix)}
-        reports.append(band_report(band, number, counts, per_label, own))
     return Report(
-        ks=cuts,
-        A=A,
-        B=B,
-        psndcg=psndcg,
+        ks=ks,
+        A=how.A,
+        B=how.B,
+        psndcg=how.psndcg,
         documents=n,
         documents_without_labels=len(corpus) - n,
         values=values,
-        bands=reports,
+        bands=[
+            band_report(band, number, counts, per_label, _intervals_of(band.name, drawn))
+            for number, band in enumerate(bands)
+        ],
         intervals={name: pair for name, pair in drawn.items() if "/" not in name},
         notes=_notes(counts, corpus),
         labels=labels,
         per_document=documents,
         per_label=per_label,
-        confidence=confidence,
+        confidence=how.confidence,
     )
+
+
+def _intervals_of(band: str, drawn: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    prefix = f"{band}/"
+    return {name.removeprefix(prefix): pair for name, pair in drawn.items() if name.startswith(prefix)}
 
 
 def _checked_ks(ks: Sequence[int]) -> tuple[int, ...]:

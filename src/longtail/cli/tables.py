@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
+from longtail.analyse.drawing import BAND_COLOURS, plain_table
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from longtail.evaluate import Report
-
-#: Colours of the frequency bands, rare first, wherever bands are drawn.
-BAND_COLOURS = {"unseen": "bright_black", "tail": "green", "middle": "cyan", "head": "blue"}
 
 #: Figures of the first table and what each one says.
 MEANINGS = {
@@ -25,14 +24,6 @@ MEANINGS = {
     "R": "recall",
     "RP": "precision, of what was possible",
 }
-
-
-def plain_table(*headings: str, left: int = 1) -> Table:
-    """A table without lines; the first `left` columns are flush left, the others right."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number < left else "right", no_wrap=True)
-    return table
 
 
 def metric_table(report: Report) -> Table:
@@ -53,7 +44,7 @@ def band_table(report: Report) -> Table:
     """Recall by frequency band: how many of a band's true labels are among the first k."""
     k = report.ks[-1]
     shown = [*(f"recall@{cut}" for cut in report.ks), f"precision@{k}", f"found@{k}"]
-    table = plain_table("band", "documents a label", "labels", "true pairs", *shown, left=1)
+    table = plain_table("band", "documents per label", "labels", "true pairs", *shown, left=1)
     for band in reversed(report.bands):
         colour = BAND_COLOURS.get(band.name, "default")
         cells = [_figure(band.figures[name]) for name in shown]
@@ -76,12 +67,17 @@ def show_report(report: Report, console: Console) -> None:
 
 
 def facts_table(facts: dict[str, Any]) -> Table:
-    """Names and values, one a line."""
+    """Names and values, one per line."""
     table = plain_table("", "", left=2)
     table.show_header = False
     for name, value in facts.items():
         table.add_row(f"[dim]{name}[/dim]", value if isinstance(value, str) else f"{value:,}")
     return table
+
+
+def tail_words(share: float) -> str:
+    """The tail share of a label index in words."""
+    return f"{share:.0%} of those seen in training have 1 to 5 documents"
 
 
 def _figure(value: float) -> str:

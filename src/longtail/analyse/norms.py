@@ -2,14 +2,14 @@
 
 "Improving Tail Label Prediction for Extreme Multi-label Learning" claims that ||w_l|| falls with the label's frequency
 (figures 1 and 4), that noisy copies of tail documents raise it (figure 2), and that the probability of entering the
-top k grows with it (theorem 1). Here are the numbers behind each of the three; `longtail.report.analysis` draws them.
+top k grows with it (theorem 1). Here are the numbers behind each of the three; `analyse.norm_figures` draws them.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,6 +23,7 @@ from longtail.learners.decoupled import Decoupled
 from longtail.learners.ensemble import Ensemble
 from longtail.learners.linear.base import LinearLearner
 from longtail.learners.linear.tree import Tree
+from longtail.learners.pipeline import Pipeline
 from longtail.registry import name_of
 from longtail.scores import Scores
 
@@ -38,7 +39,8 @@ def label_norms(learner: Learner) -> Norms:
     """Euclidean norm of each label's separator, weights and bias together; float64 (L,), nan for a label without one.
 
     In label trees a label's separator is the one in its leaf, and the norm is the mean over the trees. Each side of a
-    `Decoupled` gives the norms of its own labels; an `Ensemble` gives the mean over the members that have separators.
+    `Decoupled` gives the norms of its own labels; an `Ensemble` gives the mean over the members that have separators;
+    a `Pipeline` those of its learner.
     """
     norms = _norms(learner)
     if norms is None:
@@ -52,6 +54,8 @@ def label_norms(learner: Learner) -> Norms:
 def _norms(learner: Learner) -> Norms | None:
     if isinstance(learner, LinearLearner):
         return tree_norms(learner.trees_, learner.n_labels_)
+    if isinstance(learner, Pipeline):
+        return _norms(learner.learner)
     if isinstance(learner, Decoupled):
         sides = [_norms(member) for member in learner.members_]
         if all(side is None for side in sides):
@@ -77,39 +81,42 @@ def tree_norms(trees: list[Tree], n_labels: int) -> Norms:
     """Mean over trees of the norm of a label's separator in its leaf; float64 (n_labels,), nan for a label in none."""
     total, found = np.zeros(n_labels), np.zeros(n_labels, dtype=np.int64)
     for tree in trees:
-        _add_norms(
+        leaves = Leaves(
             tree.slot_start, tree.slot_target, tree.leaf, tree.bias, tree.feature_start, tree.row_start,
-            tree.column, tree.weight, total, found,
+            tree.column, tree.weight,
         )  # fmt: skip
+        _add_norms(leaves, total, found)
     return np.where(found > 0, total / np.maximum(found, 1), np.nan)
 
 
+class Leaves(NamedTuple):
+    """The arrays of a `Tree` that separators of labels are read from."""
+
+    slot_start: Ints
+    slot_target: Ints
+    leaf: Bools
+    bias: Floats
+    feature_start: Longs
+    row_start: Longs
+    column: Shorts
+    weight: Floats
+
+
 @njit(nogil=True, cache=True)
-def _add_norms(
-    slot_start: Ints,
-    slot_target: Ints,
-    leaf: Bools,
-    bias: Floats,
-    feature_start: Longs,
-    row_start: Longs,
-    column: Shorts,
-    weight: Floats,
-    total: NDArray[np.float64],
-    found: Longs,
-) -> None:
+def _add_norms(tree: Leaves, total: NDArray[np.float64], found: Longs) -> None:
     """Adds the norm of every separator in a leaf to its label's total, and 1 to how often the label was found."""
-    for node in range(len(leaf)):
-        if not leaf[node]:
+    for node in range(len(tree.leaf)):
+        if not tree.leaf[node]:
             continue
-        first = slot_start[node]
-        squares = np.zeros(slot_start[node + 1] - first)
+        first = tree.slot_start[node]
+        squares = np.zeros(tree.slot_start[node + 1] - first)
         for j in range(len(squares)):
-            squares[j] = np.float64(bias[first + j]) ** 2
+            squares[j] = np.float64(tree.bias[first + j]) ** 2
         # the rows of a node lie one after the other, so all its weights are one stretch
-        for q in range(row_start[feature_start[node]], row_start[feature_start[node + 1]]):
-            squares[column[q]] += np.float64(weight[q]) ** 2
+        for q in range(tree.row_start[tree.feature_start[node]], tree.row_start[tree.feature_start[node + 1]]):
+            squares[tree.column[q]] += np.float64(tree.weight[q]) ** 2
         for j in range(len(squares)):
-            label = slot_target[first + j]
+            label = tree.slot_target[first + j]
             total[label] += math.sqrt(squares[j])
             found[label] += 1
 

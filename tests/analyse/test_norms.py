@@ -10,6 +10,16 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longtail.analyse.norms import (
+    entering_report,
+    frequency_report,
+    label_norms,
+    rank_curve,
+    shares_by_norm,
+    spearman,
+    top_k_shares,
+    tree_norms,
+)
 from longtail.augment.taug import Taug
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -20,16 +30,6 @@ from longtail.learners.linear.nodes import Separators
 from longtail.learners.linear.tree import Shape, Tree
 from longtail.read.synthetic import synthetic
 from longtail.registry import build
-from longtail.report.norms import (
-    entering_report,
-    frequency_report,
-    label_norms,
-    rank_curve,
-    shares_by_norm,
-    spearman,
-    top_k_shares,
-    tree_norms,
-)
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -131,6 +131,14 @@ def test_members_of_an_ensemble_without_separators_are_left_out(corpus: Corpus) 
     np.testing.assert_allclose(label_norms(learner), (naive_norms(tree) + naive_norms(flat)) / 2, rtol=1e-6)
 
 
+def test_a_pipeline_gives_the_norms_of_its_learner(corpus: Corpus) -> None:
+    alone = fitted(ONE, corpus)
+    inside = fitted({"part": "pipeline", "learner": ONE, "features": None}, corpus)
+    np.testing.assert_array_equal(label_norms(inside), label_norms(alone))
+    mixed = fitted({"part": "ensemble", "members": [{"part": "pipeline", "learner": ONE}, FASTXML]}, corpus)
+    assert not np.isnan(label_norms(mixed)).any()
+
+
 def test_a_side_without_separators_has_no_norms(corpus: Corpus) -> None:
     learner = fitted({"part": "decoupled", "learner": ONE, "tail": FASTXML}, corpus)
     head = learner.columns_[0]  # type: ignore[attr-defined]
@@ -151,7 +159,9 @@ def test_more_copies_make_longer_tail_separators(corpus: Corpus) -> None:
     tail = corpus.labels.frequency <= 5
     means = []
     for n_aug in (0, 1, 4):
-        learner, augmenters = Taug(n_aug=n_aug).parts(fitted(ONE, corpus))
+        made, augmenters = Taug(n_aug=n_aug).expanded(build(ONE))
+        learner = build(made)
+        assert isinstance(learner, Learner)
         noisy = corpus
         for augmenter in augmenters:
             noisy = augmenter.apply(noisy, Run(seed=1))

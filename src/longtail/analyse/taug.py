@@ -130,7 +130,7 @@ class Slice:
 
 
 def slices(models: Sequence[Measured]) -> list[Slice]:
-    """The curves that the models make, each of two points at least; models of one setting (other seeds) are averaged.
+    """The curves that the models make, each of at least two points; models of one setting (other seeds) are averaged.
 
     Copies: the model without any is the decoupled one if there is one, else the plain one.
     Head's share: the plain model stands at 1, where every label is a head label.

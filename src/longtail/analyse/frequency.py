@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from longtail.labels import BAND_EDGES, LabelIndex
-from longtail.report.tables import BAND_COLOURS
+from longtail.analyse.drawing import BAND_COLOURS, EIGHTHS, new_figure, save_figure
+from longtail.labels import LabelIndex
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_EIGHTHS = " ▁▂▃▄▅▆▇█"
 #: The same colours on paper.
 _PAPER = {"tail": "#2a9d5c", "middle": "#2a9db0", "head": "#2b5fb3"}
 
 
-def terminal_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> Text:
+def frequency_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> Text:
     """Columns are labels from the most to the least frequent, both scales logarithmic, bands in colours."""
     from rich.text import Text
 
@@ -30,7 +28,7 @@ def terminal_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> T
     # every column of the screen shows one rank, the same one twice where there are few labels
     ranks = np.geomspace(1, len(counts), num=width).round().astype(np.int64)
     shown = counts[ranks - 1]
-    bands = labels.bands(BAND_EDGES)
+    bands = labels.bands()
     top = np.log1p(float(counts[0]))
     eighths = np.maximum(np.rint(np.log1p(shown) / top * height * 8), 1).astype(int)
     row_of_one = int(np.ceil(np.log1p(1.0) / top * height)) - 1
@@ -39,7 +37,7 @@ def terminal_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> T
         mark = f"{counts[0]:,}" if row == height - 1 else "1" if row == row_of_one else ""
         plot.append(f"{mark:>{margin}} │", style="dim")
         for count, filled in zip(shown.tolist(), eighths.tolist(), strict=True):
-            block = _EIGHTHS[int(np.clip(filled - row * 8, 0, 8))]
+            block = EIGHTHS[int(np.clip(filled - row * 8, 0, 8))]
             name = next(b.name for b in bands if b.low <= count and (b.high is None or count <= b.high))
             plot.append(block, style=BAND_COLOURS[name])
         plot.append("\n")
@@ -47,25 +45,19 @@ def terminal_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> T
     left, right = "label 1", f"label {len(counts):,}"
     plot.append(f"{' ' * (margin + 2)}{left}{right:>{width - len(left)}}\n", style="dim")
     for band in reversed([band for band in bands if band.low > 0]):
-        share = band.members.sum() / len(labels)
+        share = band.members.sum() / len(counts)
         plot.append(f"{' ' * (margin + 2)}█ ", style=BAND_COLOURS[band.name])
         plot.append(f"{band.name}: {band.members.sum():,} labels with {band.range} documents ({share:.0%})\n")
     return plot
 
 
-def save_png(labels: LabelIndex, path: Path, *, title: str, edges: Sequence[int] = BAND_EDGES, overwrite: bool) -> None:
+def frequency_png(labels: LabelIndex, path: Path, *, title: str, overwrite: bool) -> None:
     """The same as a picture, written whole or not at all."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from longtail.keep.files import atomic_file
-
-    figure = Figure(figsize=(7.2, 4.2), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(7.2, 4.2)
     axes = figure.add_subplot()
     counts = np.sort(labels.frequency)[::-1]
     ranks = np.arange(1, len(counts) + 1)
-    for band in labels.bands(edges):
+    for band in labels.bands():
         if band.low == 0 or not band.members.any():
             continue
         inside = (counts >= band.low) & (counts <= (np.inf if band.high is None else band.high))
@@ -75,9 +67,6 @@ def save_png(labels: LabelIndex, path: Path, *, title: str, edges: Sequence[int]
     axes.set(xscale="log", yscale="log", xlabel="label, most frequent first", ylabel="documents")
     axes.set_ylim(bottom=0.5)
     axes.set_title(title)
-    axes.spines[["top", "right"]].set_visible(False)
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], frameon=False)
-    with atomic_file(path, overwrite=overwrite) as handle:
-        # without the software's name and version the same counts give the same bytes
-        figure.savefig(handle, format="png", metadata={"Software": None})
+    save_figure(figure, path, overwrite)

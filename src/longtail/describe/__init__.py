@@ -1,0 +1,19 @@
+"""What a corpus, some of its labels, or a model is: the numbers behind `longtail inspect`."""
+
+from __future__ import annotations
+
+from longtail.describe.corpus import BandFacts, CorpusFacts, describe_corpus
+from longtail.describe.label import LabelFacts, Neighbour, describe_labels
+from longtail.describe.model import ModelFacts, describe_model, is_model
+
+__all__ = [
+    "BandFacts",
+    "CorpusFacts",
+    "LabelFacts",
+    "ModelFacts",
+    "Neighbour",
+    "describe_corpus",
+    "describe_labels",
+    "describe_model",
+    "is_model",
+]

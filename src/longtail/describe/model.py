@@ -1,0 +1,91 @@
+"""What a model is: its parts and their options, its labels, its files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from longtail.keep.model import FORMAT_VERSION, MANIFEST, load_model
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a model directory holds.
+
+    model           the directory
+    format_version  of the model format
+    library         version of longtail that wrote it
+    labels          how many labels it knows
+    trained_on      documents it was trained on
+    tail_share      labels with 1 to 5 of them among the labels that any of them has, 0 to 1
+    features        columns of X, None for a model that reads no features
+    megabytes       size of the directory
+    config          what `Tagger(**config)` makes the same tagger from, untrained
+    files           file name -> bytes
+    makes_features  whether it makes X from texts itself; if not, `features` in its config says nothing
+    """
+
+    model: str
+    format_version: int
+    library: str
+    labels: int
+    trained_on: int
+    tail_share: float
+    features: int | None
+    megabytes: float
+    config: dict[str, Any]
+    files: dict[str, int]
+    makes_features: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object `longtail inspect MODEL --json` prints."""
+        return {name: value for name, value in asdict(self).items() if name != "makes_features"}
+
+    def parts(self) -> dict[str, str]:
+        """The parts, each with its options on one line: {"learner": "parabel(trees=3, ...)", "augment 2": ...}."""
+        shown = {}
+        for key in ("learner", "features", "augment", "rerank"):
+            given = self.config[key]
+            if given is None or (key == "features" and not self.makes_features):
+                continue
+            for number, part in enumerate(given if isinstance(given, list) else [given]):
+                shown[key if number == 0 else f"{key} {number + 1}"] = one_line(part)
+        return shown
+
+
+def is_model(path: str | Path) -> bool:
+    """Whether a path is a model directory, whole or not."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+def describe_model(path: str | Path) -> ModelFacts:
+    """What a model directory holds; every file is checked against the manifest, and no part is built."""
+    loaded = load_model(path)
+    return ModelFacts(
+        model=str(path),
+        format_version=FORMAT_VERSION,
+        library=loaded.library,
+        labels=len(loaded.labels),
+        trained_on=loaded.labels.documents,
+        tail_share=round(loaded.labels.tail_share, 4),
+        features=loaded.manifest.get("n_features"),
+        megabytes=round(directory_megabytes(Path(path)), 2),
+        config=loaded.manifest["config"],
+        files=loaded.sizes,
+        makes_features=bool(loaded.manifest.get("makes_features")),
+    )
+
+
+def directory_megabytes(path: Path) -> float:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
+
+
+def one_line(config: Any) -> str:
+    """A part and its options as in parabel(trees=3, ...)."""
+    if isinstance(config, dict) and "part" in config:
+        inner = ", ".join(f"{key}={one_line(value)}" for key, value in config.items() if key != "part")
+        return f"{config['part']}({inner})"
+    if isinstance(config, list):
+        return f"[{', '.join(one_line(value) for value in config)}]"
+    return str(config)

@@ -72,6 +72,8 @@ register("fastxml", "learner", f"{_LINEAR}.fastxml:FastXML", "features", "FastXM
          "Trees over documents, grown to rank labels well")
 register("pfastrexml", "learner", f"{_LINEAR}.fastxml:PfastreXML", "features", "PfastreXML, Jain et al. 2016",
          "FastXML weighted for rare labels, with a tail term")
+register("nearest-documents", "learner", "longtail.learners.nearest_documents:NearestDocuments", "features", "-",
+         "Labels of the most similar training documents; for ensembles")
 register("attentionxml", "learner", f"{_NEURAL}.attentionxml:AttentionXML", "texts", "AttentionXML, You et al. 2019",
          "BiLSTM and label-wise attention, with a label tree for many labels", "neural")
 register("laroberta", "learner", f"{_NEURAL}.laroberta:LaRoBERTa", "texts", "LaRoBERTa, Zhang et al. 2020",

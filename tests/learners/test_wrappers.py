@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from longtail.learners.augmented import Augmented
 
 from longtail import Tagger
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
-from longtail.learners.augmented import Augmented
 from longtail.learners.decoupled import Decoupled
 from longtail.learners.ensemble import Ensemble
 from longtail.learners.linear.label_tree import Parabel
-from longtail.read.synthetic import synthetic
 from longtail.registry import build, config_of
 from longtail.run import Run
 

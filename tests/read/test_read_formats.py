@@ -148,7 +148,7 @@ def test_import_is_light():
 
 
 @pytest.mark.parametrize(
-    "first", ["", "import longtail.read.open", "import longtail.read", "from longtail import read"]
+    "first", ["", "import longtail.keep.streams", "import longtail.read", "from longtail import read"]
 )
 def test_read_is_a_function_and_a_package_in_any_order(tmp_path, first):
     path = tmp_path / "a.jsonl"

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import InputError
-from longtail.read import open as opening
+from longtail.keep import streams
 from longtail.read import read, read_texts, read_with_report
 from longtail.read.xmc import header_of, parse_line
 
@@ -178,8 +178,8 @@ def test_parity_with_a_slow_reader(tmp_path_factory, documents, gap, chunk):
             X[row, feature] += single
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "CHUNK", chunk)
-        patch.setattr(opening, "HEAD", 32)  # the header must be in it
+        patch.setattr(streams, "CHUNK", chunk)
+        patch.setattr(streams, "HEAD", 32)  # the header must be in it
         if too_large:
             with pytest.raises(InputError, match="too large"):
                 read(file, need_labels=False)

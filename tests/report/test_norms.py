@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from longtail.augment.taug import Taug
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.linear.base import LinearLearner
 from longtail.learners.linear.nodes import Separators
 from longtail.learners.linear.tree import Shape, Tree
-from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.report.norms import (
     entering_report,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
-from longtail.read.synthetic import synthetic
 from longtail.report.taug import FIGURES, Measured, Setting, slices
 from longtail.tagger import Tagger
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
+    from longtail.keep.streams import Stream
     from longtail.read.builder import LabelTable, Options, ReadReport
-    from longtail.read.open import Stream
     from longtail.run import Run
 
 __all__ = ["read", "read_texts", "read_with_report"]
@@ -159,7 +159,7 @@ def _read_path(source: str, options: Options, report: ReadReport) -> Corpus:
     from dataclasses import replace
 
     from longtail.errors import UsageError
-    from longtail.read.open import open_stream
+    from longtail.keep.streams import open_stream
 
     path = Path(source)
     if source != "-" and _is_folder(path):
@@ -223,7 +223,7 @@ def _read_columns(path: Path, options: Options, report: ReadReport) -> Corpus:
 def format_of(stream: Stream, options: Options) -> str:
     """jsonl, csv, xmc, parquet, arrow or text, by the first bytes and then by the name."""
     from longtail.errors import InputError
-    from longtail.read.open import bare_name
+    from longtail.keep.streams import bare_name
     from longtail.read.xmc import header_of
 
     if stream.empty:

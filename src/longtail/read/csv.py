@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
+from longtail.keep.streams import LONGEST_LINE, Stream, bare_name, decode
 from longtail.read.builder import Builder, LabelTable, Options, ReadReport, missing_field
-from longtail.read.open import LONGEST_LINE, Stream, bare_name, decode
 
 #: Stands between labels unless another separator is given.
 DEFAULT_SEPARATOR = "|"

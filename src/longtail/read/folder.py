@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from longtail.errors import InputError, UsageError
+from longtail.keep.streams import bare_name
 from longtail.read.builder import Options
-from longtail.read.open import bare_name
 
 #: What a split may be called in file names.
 SPLITS = {

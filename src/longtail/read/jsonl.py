@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from longtail.corpus import Corpus
+from longtail.keep.streams import Stream, decode
 from longtail.read.builder import Builder, LabelTable, Options, ReadReport
-from longtail.read.open import Stream, decode
 
 _ADVICE = "one object a line is needed (jq -c '.[]' makes lines of a list)"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import InputError
+from longtail.keep.streams import Stream, bare_name, decode, open_stream
 from longtail.read.builder import (
     Builder,
     LabelTable,
@@ -18,7 +19,6 @@ from longtail.read.builder import (
     label_name,
     missing_field,
 )
-from longtail.read.open import Stream, bare_name, decode, open_stream
 
 NAME_FIELDS = ("label", "uid", "id", "name")
 TEXT_FIELDS = ("text", "title")

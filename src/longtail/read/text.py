@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from longtail.corpus import Corpus
+from longtail.keep.streams import Stream, decode
 from longtail.read.builder import Builder, Options, ReadReport
-from longtail.read.open import Stream, decode
 
 
 def read_text_lines(stream: Stream, options: Options, report: ReadReport) -> Corpus:

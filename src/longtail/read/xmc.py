@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
+from longtail.keep.streams import Stream, decode
 from longtail.labels import LabelIndex
 from longtail.read.builder import LabelTable, Options, ReadReport, RecordError, complete
-from longtail.read.open import Stream, decode
 
 #: Every label gets a name and a count before the first line is read; a header above this is taken for a lie.
 MOST_LABELS = 100_000_000

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError, UsageError
+from longtail.keep.streams import Stream, bare_name, open_stream
 from longtail.labels import LabelIndex
 from longtail.read.builder import (
     Builder,
@@ -23,7 +24,6 @@ from longtail.read.builder import (
     kind_of,
     missing_field,
 )
-from longtail.read.open import Stream, bare_name, open_stream
 from longtail.read.xmc import MOST_LABELS, Rows, header_of, read_rows
 
 #: Names of the splits: in file names, and in those of the filter files.

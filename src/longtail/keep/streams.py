@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from longtail.errors import InputError
-from longtail.run import Bar
+
+if TYPE_CHECKING:
+    from longtail.run import Bar
 
 #: Bytes read, and at most unpacked, at a time.
 CHUNK = 1 << 20

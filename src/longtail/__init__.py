@@ -15,17 +15,28 @@ if TYPE_CHECKING:
     from longtail.errors import LongtailError
     from longtail.evaluate import evaluate
     from longtail.labels import LabelIndex
-    from longtail.read import read
+    from longtail.read import ReadOptions, read
     from longtail.scores import Scores
     from longtail.tagger import Tagger
 
 __version__ = "0.1.0"
-__all__ = ["Corpus", "LabelIndex", "LongtailError", "Scores", "Tagger", "__version__", "evaluate", "read"]
+__all__ = [
+    "Corpus",
+    "LabelIndex",
+    "LongtailError",
+    "ReadOptions",
+    "Scores",
+    "Tagger",
+    "__version__",
+    "evaluate",
+    "read",
+]
 
 _HOMES = {
     "Corpus": "longtail.corpus",
     "LabelIndex": "longtail.labels",
     "LongtailError": "longtail.errors",
+    "ReadOptions": "longtail.read.options",
     "Scores": "longtail.scores",
     "Tagger": "longtail.tagger",
     "evaluate": "longtail.evaluate",

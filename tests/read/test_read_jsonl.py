@@ -134,7 +134,7 @@ def test_the_report_keeps_the_first_problems_only(file):
     [
         ("", "the file is empty"),
         ("\n\n \n", "the file is empty"),
-        ('[{"text": "a", "labels": ["x"]}]\n', ":1: all documents in one JSON list; one object a line is needed"),
+        ('[{"text": "a", "labels": ["x"]}]\n', ":1: all documents in one JSON list; one object per line is needed"),
         ('[\n {"text": "a"}\n]\n', ":1: JSON spread over lines"),
         ('{"text": "a", "labels": []}\n', "no document has a label"),
     ],

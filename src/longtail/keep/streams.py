@@ -98,6 +98,10 @@ class Stream:
         return data
 
     @property
+    def first_line(self) -> bytes:
+        return self.head.split(b"\n", 1)[0]
+
+    @property
     def bar(self) -> Bar | None:
         return self._bar
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from longtail.errors import InputError, UsageError
 from longtail.keep.streams import Stream, bare_name, open_stream
 from longtail.read.csv import is_csv, read_csv
+from longtail.read.fasttext import is_fasttext, read_fasttext
 from longtail.read.folder import find_split
 from longtail.read.huggingface import (
     is_arrow,
@@ -60,6 +61,7 @@ FORMATS = (
     Format("xmc", "a folder of the XMC repository", "folder", read_xmc_folder, certain=is_xmc_folder),
     Format("xmc", "JSONL with target_ind", "stream", read_xmc_json, certain=is_xmc_json),
     Format("jsonl", "JSONL", "stream", read_jsonl, (".jsonl", ".ndjson", ".json"), likely=is_jsonl),
+    Format("fasttext", "fastText lines '__label__a some text'", "stream", read_fasttext, likely=is_fasttext),
     Format("csv", "CSV or TSV with a header", "stream", read_csv, (".csv", ".tsv", ".tab"), likely=is_csv),
     Format("parquet", "Parquet", "path", read_parquet, (".parquet",), certain=is_parquet),
     Format("arrow", "Arrow", "path", read_arrow_file, (".arrow",), certain=is_arrow),

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.data import synthetic as module
-from longtail.data.synthetic import CLUSTER, WORDS_PER_LABEL, synthetic
+from longtail.data.synthetic import synthetic
+from longtail.data.synthetic_kernels import CLUSTER, WORDS_PER_LABEL
 from longtail.errors import UsageError
 from longtail.run import Run
 

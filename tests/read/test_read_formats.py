@@ -10,8 +10,10 @@ import sys
 import pytest
 import zstandard
 
+import longtail
 from longtail.errors import InputError, UsageError
-from longtail.read import read, read_texts, read_with_report
+from longtail.read import ReadOptions, read, read_texts, read_with_report
+from longtail.read.formats import ENDINGS, FORMATS
 from longtail.run import Run
 
 LINE = b'{"text": "a", "labels": ["x"]}\n'
@@ -66,6 +68,16 @@ def test_folder_with_splits_and_labels(tmp_path):
     assert read(tmp_path, labels=tmp_path / "mine.txt").labels.texts == [""]
 
 
+def test_folder_with_files_of_features(tmp_path):
+    (tmp_path / "train.libsvm").write_text("1 1 1\n0 0:1\n")
+    assert read(tmp_path).X.shape == (1, 1)
+
+
+def test_every_ending_belongs_to_one_format():
+    endings = [ending for form in FORMATS for ending in form.endings]
+    assert len(endings) == len(set(endings)) and all(ending in ENDINGS for ending in endings)
+
+
 def test_folder_without_the_split(tmp_path):
     with pytest.raises(InputError, match="no data file 'train'"):
         read(tmp_path)
@@ -112,9 +124,33 @@ def test_texts_themselves():
     assert corpus.texts == ["a", "b"] and corpus.ids == ["0", "1"]
 
 
+def test_options_as_one_value_by_name_or_both(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("title,tags\na,x;y\n")
+    options = ReadOptions(text_field="title", labels_field=["tags"], separator=";")
+    corpus = read(path, options=options)
+    assert corpus.labels.names == ["x", "y"]
+    assert read(path, text_field="title", labels_field="tags", separator=";").labels.names == ["x", "y"]
+    assert read(path, options=options, separator="|").labels.names == ["x;y"]
+    assert read_with_report(path, options=options)[1].documents == 1
+    assert read_texts(path, options=ReadOptions(text_field="title")).texts == ["a"]
+    assert read(path, options=ReadOptions(need_labels=False, labels_field="gone"), text_field="title").n_labels == 0
+    assert options.separator == ";" and longtail.ReadOptions is ReadOptions
+
+
 def test_usage():
-    with pytest.raises(UsageError, match="text_field"):
-        read("x", text_field=[])
+    for given in ([], [1]):
+        with pytest.raises(UsageError, match="text_field needs the name of at least one field"):
+            read("x", text_field=given)
+    with pytest.raises(UsageError, match="labels_field needs the name"):
+        ReadOptions(labels_field=())
+    with pytest.raises(UsageError, match="separator of labels must not be empty"):
+        ReadOptions(separator="")
+    with pytest.raises(UsageError, match="no option 'text_fields' of reading; did you mean 'text_field'"):
+        read("x", text_fields="a")
+    for nothing in (7, {}):
+        with pytest.raises(UsageError, match="give a path or a Hugging Face dataset"):
+            read(nothing)
 
 
 def test_progress(tmp_path):

@@ -26,8 +26,8 @@ __all__ = ["ReadOptions", "read", "read_texts", "read_with_report"]
 def read(source: Any, *, options: ReadOptions | None = None, run: Run | None = None, **given: Any) -> Corpus:
     """A corpus from a file, a folder, or a Hugging Face dataset; label counts are those of what was read.
 
-    source   path of a JSONL, CSV, TSV, Parquet, Arrow or XMC-repository file (gzip and zstd are unpacked on
-             the way), a folder, "-" for standard input, or a Dataset or DatasetDict
+    source   path of a file in one of the formats of `longtail.read.formats` (gzip and zstd are unpacked on the way) or
+             of a folder, "-" for standard input, or a Dataset or DatasetDict
     options  how it is to be understood
     given    single options by name, as in text_field="body": see `ReadOptions`
     """

@@ -70,7 +70,7 @@ def test_an_equal_label_is_counted(tmp_path):
 @pytest.mark.parametrize(
     ("content", "line", "message"),
     [
-        (b"__label__a one\n__label__ two\n", 2, "an empty label: there is no name behind __label__"),
+        (b"__label__a one\n__label__ two\n", 2, "an empty label: there is no name after __label__"),
         (b"__label__a one\n\n__label__a two\n", 2, "a blank line between documents"),
         (b"__label__a one\n__label__a t\xffo\n", 2, "byte 13 of the line is not UTF-8 (0xff)"),
     ],

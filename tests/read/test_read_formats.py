@@ -63,7 +63,7 @@ def test_folder_with_splits_and_labels(tmp_path):
     assert read(tmp_path).labels.texts == ["the x"]
     assert read(tmp_path, split="valid").texts == ["b"]
     corpus, report = read_with_report(tmp_path, split="test")
-    assert corpus.texts == ["a"] and "read test.jsonl; test.svm left aside" in report.notes[0]
+    assert corpus.texts == ["a"] and "read test.jsonl; test.svm ignored" in report.notes[0]
     (tmp_path / "mine.txt").write_text("x\n")
     assert read(tmp_path, labels=tmp_path / "mine.txt").labels.texts == [""]
 

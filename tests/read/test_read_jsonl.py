@@ -80,7 +80,7 @@ def test_soft_targets_duplicates_and_numbers(file):
         ('{"title": "a", "labels": ["x"]}', "no field 'text'; there is 'title', 'labels'"),
         ('{"text": "a"}', "no field 'labels'; there is 'text'"),
         ("{}", "no field 'text'; there are no fields at all"),
-        ('{"text": "a", "labels": "x"}', 'is a text, not a list; write ["x"]'),
+        ('{"text": "a", "labels": "x"}', 'is text, not a list; write ["x"]'),
         ('{"text": "a", "labels": 3}', "must be a list of labels, found the number 3"),
         ('{"text": "a", "labels": ["x", ""]}', "empty label"),
         ('{"text": "a", "labels": ["  "]}', "empty label"),

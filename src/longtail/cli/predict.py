@@ -1,4 +1,4 @@
-"""longtail predict: label names for new texts, one JSON line a document."""
+"""longtail predict: label names for new texts, one JSON line per document."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ BATCH = 4096
 def predict(
     model: options.Model,
     data: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A file with texts, or - for a text a line on standard input.")
+        str, typer.Argument(metavar="INPUT", help="A file with texts, or - for one text per line on standard input.")
     ],
-    k: Annotated[int, typer.Option("-k", help="How many labels a document.")] = 5,
+    k: Annotated[int, typer.Option("-k", help="How many labels per document.")] = 5,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="JSONL file to write; standard output without it.", show_default=False),
@@ -42,7 +42,7 @@ def predict(
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Tag new texts: one line a document, in input order, with label names and scores."""
+    """Tag new texts: one line per document, in input order, with label names and scores."""
     if k < 1:
         raise UsageError(f"-k must be at least 1, not {k}")
     if not 0 <= threshold <= 1:
@@ -64,7 +64,7 @@ def predict(
 
 
 def lines(tagger: Tagger, corpus: Corpus, k: int, threshold: float, run: Run) -> Iterator[bytes]:
-    """One JSON line a document."""
+    """One JSON line per document."""
     import numpy as np
     import orjson
 

@@ -48,7 +48,7 @@ def demo(variant: str = "short", *, unseen: bool = False) -> tuple[Corpus, Corpu
     """The training and the test part of the embedded corpus: texts, label texts, ids; counts are the training part's.
 
     variant  "short": name and summary. "long": also the rest of the docstring but its code and its 'See Also'
-    unseen   keep the test labels that no training document has, behind the training labels with a count of 0, and
+    unseen   keep the test labels that no training document has, after the training labels with a count of 0, and
              the test documents that have only such labels. Without it both are left out
 
     Names of one object never fall on both sides of the split. `reciprocal` marks each document's own label.
@@ -321,4 +321,4 @@ def _docstring(value: Any) -> str:
     return _clean(doc)
 
 
-_clean = cache(inspect.cleandoc)  # inherited members come by once a subclass
+_clean = cache(inspect.cleandoc)  # inherited members turn up again in every subclass

@@ -109,7 +109,7 @@ def draw_labels(
             ranks = np.concatenate((ranks, np.empty(len(ranks) + wanted, dtype=np.int32)))
         start = used
         for slot in range(wanted):
-            for _ in range(16):  # a label that is there already is drawn again, but not for ever
+            for _ in range(16):  # a label that is there already is drawn again, but not forever
                 if slot == 0 and forced[d] >= 0:
                     rank = int(forced[d])
                 elif slot == 0 or _uniform(state) >= law.cooccurrence:

@@ -127,7 +127,7 @@ class Stream:
             data = block
             while data:
                 if unpack.eof:
-                    data = data.lstrip(b"\0")  # padding behind a member, as tape writers leave it
+                    data = data.lstrip(b"\0")  # padding after a member, as tape writers leave it
                     if not data:
                         break
                     unpack = zlib.decompressobj(31)
@@ -204,7 +204,7 @@ class Stream:
             yield number + 1, last
 
     def blocks_of_lines(self) -> Iterator[bytes]:
-        """Chunks cut behind line ends; the last line gets an end if it has none."""
+        """Chunks cut after line ends; the last line gets an end if it has none."""
         begun: list[bytes] = []
         length = 0
         for chunk in self.chunks():

@@ -150,7 +150,7 @@ def document_id(record: Mapping[str, Any], row: int) -> str:
         value = record.get(name)
         if value is not None and value != "":
             if type(value) not in (str, int):
-                raise RecordError(f"field '{name}' must be a text or a whole number, found {kind_of(value)}")
+                raise RecordError(f"field '{name}' must be text or a whole number, found {kind_of(value)}")
             return str(value)
     return str(row)
 
@@ -173,13 +173,13 @@ def targets_of(value: Any, name: str, separator: str | None) -> tuple[dict[str, 
         for label, weight in value.items():
             if type(weight) not in (float, int) or not _SMALLEST_WEIGHT <= weight <= 1:
                 shown = weight if type(weight) in (float, int) else kind_of(weight)
-                raise RecordError(f"label '{label}' has weight {shown}; weights lie above 0 and at most at 1")
+                raise RecordError(f"label '{label}' has weight {shown}; weights must be above 0 and at most 1")
             key = label_name(label, name)
             targets[key] = max(targets.get(key, 0.0), float(weight))
         return targets, len(value)
     if type(value) is str:
         raise RecordError(
-            f"field '{name}' is a text, not a list; write [\"{value[:40]}\"], or give a separator that cuts the text"
+            f"field '{name}' is text, not a list; write [\"{value[:40]}\"], or give a separator to split the text at"
         )
     raise RecordError(f"field '{name}' must be a list of labels, found {kind_of(value)}")
 
@@ -191,7 +191,7 @@ def label_name(label: Any, name: str = "labels") -> str:
         return label
     if type(label) is int:
         return str(label)
-    raise RecordError(f"field '{name}' must hold texts or whole numbers, found {kind_of(label)}")
+    raise RecordError(f"field '{name}' must hold text or whole numbers, found {kind_of(label)}")
 
 
 def split_cell(cell: str, separator: str) -> Any:

@@ -62,7 +62,7 @@ def read_csv(stream: Stream, reading: Reading) -> Corpus:
 
 
 class Rows:
-    """The rows of a table, behind its header."""
+    """The rows of a table, after its header."""
 
     def __init__(self, stream: Stream, wanted: list[str]) -> None:
         self._stream = stream
@@ -119,7 +119,7 @@ class Rows:
 
 
 class _Text:
-    """Decoded lines with their ends. Not a generator: it goes on behind a line that raised."""
+    """Decoded lines with their ends. Not a generator: it goes on after a line that raised."""
 
     def __init__(self, stream: Stream) -> None:
         self._lines = stream.lines()

@@ -38,7 +38,7 @@ def read_fasttext(stream: Stream, reading: Reading) -> Corpus:
             continue
         names = _LABEL.findall(content)
         if not all(name.strip() for name in names):
-            builder.bad("an empty label: there is no name behind __label__", number)
+            builder.bad("an empty label: there is no name after __label__", number)
             continue
         builder.add_document(_LABEL.sub("", content).strip(_BLANKS), dict.fromkeys(names, 1.0), len(names))
     return builder.finish()

@@ -30,7 +30,7 @@ def find_split(folder: Path, reading: Reading, endings: tuple[str, ...]) -> tupl
         raise InputError(folder, f"no data file '{split}' ({', '.join(endings)}, or with .gz or .zst) in the folder")
     if len(found) > 1:
         left = ", ".join(path.name for path in found[1:])
-        reading.report.notes.append(f"read {found[0].name}; {left} left aside")
+        reading.report.notes.append(f"read {found[0].name}; {left} ignored")
     labels = [] if options.labels is not None else _matching(files, _LABELS, LABEL_ENDINGS)
     return found[0], reading.changed(split=None, labels=labels[0] if labels else options.labels)
 

@@ -23,7 +23,7 @@ class ReadOptions:
     labels        labels file with label texts; for numbered columns its lines name the columns
     text_field    field with the text, "text" unless given; several are joined by a space
     labels_field  field with the list of labels, "labels" unless given; those of several are put together
-    separator     cuts labels given as one text; "|" in CSV files unless given
+    separator     splits labels given as one text; "|" in CSV files unless given
     split         which part of a folder or DatasetDict; "train" unless given
     skip_bad      leave out bad lines instead of stopping at the first
     need_labels   False where labels are welcome but not required, as for prediction

@@ -30,7 +30,7 @@ def split_of(name: str) -> str | None:
 
 
 def choose_split(wanted: str | None, there: list[str], source: str) -> str:
-    """The split asked for, under whichever of its names it is there; without a wish the default, or the only one."""
+    """The split asked for, by whichever of its names; if none is asked for, the default one or the only one."""
     found = next((name for name in names_of(wanted or DEFAULT) if name in there), None)
     if found is not None:
         return found

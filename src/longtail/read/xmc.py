@@ -18,7 +18,7 @@ from longtail.read.builder import RecordError, complete
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
 
-#: Every label gets a name and a count before the first line is read; a header above this is taken for a lie.
+#: Every label gets a name and a count before the first line is read; a header above this is taken to be wrong.
 MOST_LABELS = 100_000_000
 MOST_FEATURES = 2**31 - 1
 
@@ -85,7 +85,7 @@ def column_labels(n_labels: int, reading: Reading, source: str) -> LabelIndex:
     source  where the number of labels comes from, for messages
     """
     if n_labels > MOST_LABELS:
-        raise InputError(reading.report.source, "the header's numbers are too large to be true", 1)
+        raise InputError(reading.report.source, "the header's numbers are implausibly large", 1)
     table = reading.table
     if table is None:
         return LabelIndex([str(column) for column in range(n_labels)])
@@ -104,9 +104,9 @@ def count_documents(Y: sp.csr_matrix, X: sp.csr_matrix, reading: Reading) -> Non
 
 
 def read_rows(stream: Stream, header: Header, reading: Reading) -> Rows:
-    """The lines behind the header."""
+    """The lines after the header."""
     if header.features > MOST_FEATURES or header.labels > MOST_LABELS:
-        raise InputError(stream.name, "the header's numbers are too large to be true", 1)
+        raise InputError(stream.name, "the header's numbers are implausibly large", 1)
     lines = _Lines(stream.name, header, reading)
     first = True
     for block in stream.blocks_of_lines():

@@ -99,9 +99,7 @@ def _targets(record: dict[str, Any], n_labels: int, needed: bool) -> tuple[dict[
         if type(column) is not int or not 0 <= column < n_labels:
             raise RecordError(f"label {str(column)[:40]} is out of range: there are {n_labels} labels, counted from 0")
         if type(weight) not in (int, float) or not np.finfo(np.float32).tiny <= weight <= 1:
-            raise RecordError(
-                f"label {column} has the relevance {str(weight)[:40]}; it must lie above 0 and at most at 1"
-            )
+            raise RecordError(f"label {column} has the relevance {str(weight)[:40]}; it must be above 0 and at most 1")
         targets[column] = max(targets.get(column, 0.0), float(weight))
     return targets, len(columns)
 
@@ -123,7 +121,7 @@ def _read_sparse(folder: Path, split: str, reading: Reading) -> Corpus:
     wrong = np.flatnonzero(~((Y.data > 0) & (Y.data <= 1)))
     if len(wrong):
         line = int(np.searchsorted(Y.indptr, wrong[0], side="right")) + 1
-        raise InputError(report.source, "a label's relevance must lie above 0 and at most at 1", line)
+        raise InputError(report.source, "a label's relevance must be above 0 and at most 1", line)
     count_documents(Y, X, reading)
     n, n_labels = Y.shape
     labels = column_labels(n_labels, reading, report.source)

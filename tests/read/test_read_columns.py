@@ -44,7 +44,7 @@ def test_labels_as_text_map_struct_and_numbers(tmp_path):
     path = tmp_path / "data.parquet"
     texts = pa.array(["t", "t"])
     pq.write_table(pa.table({"text": texts, "labels": ["a;b", "b"]}), path)
-    with pytest.raises(InputError, match=r"data.parquet:1: field 'labels' is a text"):
+    with pytest.raises(InputError, match=r"data.parquet:1: field 'labels' is text"):
         read(path)
     assert names_of(read(path, separator=";")) == [["a", "b"], ["b"]]
 

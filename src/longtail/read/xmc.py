@@ -18,7 +18,7 @@ from longtail.read.builder import RecordError, complete
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
 
-#: Every label gets a name and a count before the first line is read; a header above this is taken to be wrong.
+#: Every label gets a name and a count, whether or not a document has it; a header above this is taken to be wrong.
 MOST_LABELS = 100_000_000
 MOST_FEATURES = 2**31 - 1
 
@@ -71,26 +71,32 @@ def read_xmc(stream: Stream, reading: Reading) -> Corpus:
     if numbers is None or len(numbers) != 3:
         raise InputError(stream.name, "the first line must be the header: documents, features, labels", 1)
     header = Header(*numbers)
-    labels = column_labels(header.labels, reading, f"the header of {stream.name}")
+    require_all_labels(header.labels, reading, f"the header of {stream.name}")
     rows = read_rows(stream, header, reading)
     count_documents(rows.labels, rows.features, reading)
+    labels = column_labels(header.labels, reading)
     ids = [str(record) for record in rows.records]
     corpus = Corpus(labels=labels, Y=rows.labels, X=rows.features, ids=ids, name=reading.report.source)
     return complete(corpus, reading)
 
 
-def column_labels(n_labels: int, reading: Reading, source: str) -> LabelIndex:
-    """Names and texts of numbered columns, which must be as many as the labels file has lines.
+def require_all_labels(n_labels: int, reading: Reading, source: str) -> None:
+    """The labels file, if there is one, must name every column.
 
     source  where the number of labels comes from, for messages
     """
+    table = reading.table
+    if table is not None and len(table.names) != n_labels:
+        raise InputError(table.path, f"{len(table.names)} labels, but {source} says {n_labels}")
+
+
+def column_labels(n_labels: int, reading: Reading) -> LabelIndex:
+    """Names and texts of numbered columns, by the lines of the labels file; else they are called by their number."""
     if n_labels > MOST_LABELS:
         raise InputError(reading.report.source, "the header's numbers are implausibly large", 1)
     table = reading.table
     if table is None:
         return LabelIndex([str(column) for column in range(n_labels)])
-    if len(table.names) != n_labels:
-        raise InputError(table.path, f"{len(table.names)} labels, but {source} says {n_labels}")
     return LabelIndex(table.names, table.texts)
 
 

@@ -24,7 +24,7 @@ from longtail.read.builder import (
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading, ReadReport
 from longtail.read.splits import DEFAULT, XMC_SHORT, split_of
-from longtail.read.xmc import Header, column_labels, count_documents, header_of, read_rows
+from longtail.read.xmc import Header, column_labels, count_documents, header_of, read_rows, require_all_labels
 
 #: The texts of this layout; they stand in where no other text field is asked for.
 _TEXTS = ("title", "content")
@@ -124,7 +124,8 @@ def _read_sparse(folder: Path, split: str, reading: Reading) -> Corpus:
         raise InputError(report.source, "a label's relevance must be above 0 and at most 1", line)
     count_documents(Y, X, reading)
     n, n_labels = Y.shape
-    labels = column_labels(n_labels, reading, report.source)
+    require_all_labels(n_labels, reading, report.source)
+    labels = column_labels(n_labels, reading)
     own = find(folder, "lbl_X_Xf.txt") or find(folder, "Y_Yf.txt")
     label_X = None if own is None else _sparse(own, reading)
     if label_X is not None and label_X.shape != (n_labels, X.shape[1]):

@@ -183,8 +183,17 @@ def test_import_is_light():
     assert out.strip() == "[]"
 
 
+def test_reading_imports_only_what_the_format_needs(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINE)
+    heavy = ("numba", "pyarrow", "datasets")
+    code = f"import sys, longtail; longtail.read({str(path)!r}); print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
 @pytest.mark.parametrize(
-    "first", ["", "import longtail.keep.streams", "import longtail.read", "from longtail import read"]
+    "first", ["", "import longtail.read.options", "import longtail.read", "from longtail import read"]
 )
 def test_read_is_a_function_and_a_package_in_any_order(tmp_path, first):
     path = tmp_path / "a.jsonl"

@@ -133,7 +133,9 @@ def main() -> None:
                 entry[side] = found | {"load_before": load}
                 if "before" in entry and "after" in entry:
                     entry["same"] = entry["before"]["digest"] == entry["after"]["digest"]
-                kept = [done[name] for name in dict.fromkeys([*(each["row"] for each in rows()), *done]) if name in done]
+                kept = [
+                    done[name] for name in dict.fromkeys([*(each["row"] for each in rows()), *done]) if name in done
+                ]
                 command = "python benchmarks/before_after.py --before ../before"
                 write_json(RESULT, {"command": command, "commit": commit(), "machine": machine(), "rows": kept})
             shown = " ".join(f"{m} {found['figures'][m]:.2f}" for m in ("P@1", "P@5", "PSP@1", "PSP@5"))

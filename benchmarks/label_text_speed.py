@@ -23,7 +23,7 @@ import numpy as np
 from common import RESULTS, load_average, run_rows
 from label_text import AUGMENT, BAGS, CONVOLUTIONS, RECIPE, TREES, corpora
 from longtail import Corpus, Tagger
-from longtail.read.synthetic import synthetic
+from longtail.data.synthetic import synthetic
 from longtail.recipe import Recipe
 from longtail.run import Run
 

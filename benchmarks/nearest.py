@@ -79,7 +79,7 @@ def gutenberg(data: Path) -> tuple[Any, Any, Any]:
 
 
 def synthetic() -> tuple[Any, Any, Any]:
-    from longtail.read.synthetic import synthetic as drawn
+    from longtail.data.synthetic import synthetic as drawn
 
     corpus = drawn(documents=600_000, labels=300_000, words=200_000, words_per_document=8, labels_per_document=2.5)
     train = len(corpus) - QUERIES

@@ -36,10 +36,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from common import RESULTS, load_average, machine, versions, write_json
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.batches import Batch, Batches, SharedLabels
 from longtail.learners.neural.network import Network
-from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.run import Run, available_cores
 

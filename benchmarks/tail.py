@@ -18,8 +18,8 @@ from typing import Any
 
 from common import RESULTS, run_rows
 from longtail import Corpus, Tagger, evaluate, read
-from longtail.noise import prepared
 from longtail.features.tfidf import Tfidf
+from longtail.noise import prepared
 from longtail.rerank.propensity import InversePropensity
 from longtail.rerank.ranknet import RankNet
 from longtail.run import Run

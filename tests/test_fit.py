@@ -11,10 +11,10 @@ import pytest
 
 from longtail import fit as fits
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.fit import Fit
 from longtail.labels import LabelIndex
 from longtail.learners.linear.label_tree import Parabel
-from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.run import Run
 from longtail.tagger import Tagger

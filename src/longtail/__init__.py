@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from longtail.errors import LongtailError
     from longtail.evaluate import compare, evaluate
     from longtail.labels import LabelIndex
-    from longtail.read import read
+    from longtail.read import ReadOptions, read
     from longtail.scores import Scores
     from longtail.tagger import Tagger
 
@@ -25,6 +25,7 @@ __all__ = [
     "Corpus",
     "LabelIndex",
     "LongtailError",
+    "ReadOptions",
     "Scores",
     "Tagger",
     "__version__",
@@ -40,6 +41,7 @@ _HOMES = {
     "Corpus": "longtail.corpus",
     "LabelIndex": "longtail.labels",
     "LongtailError": "longtail.errors",
+    "ReadOptions": "longtail.read.options",
     "Scores": "longtail.scores",
     "Tagger": "longtail.tagger",
     "compare": "longtail.evaluate.comparison",

@@ -22,13 +22,13 @@ from longtail.analyse.norms import (
 )
 from longtail.augment.taug import Taug
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.linear.base import LinearLearner
 from longtail.learners.linear.nodes import Separators
 from longtail.learners.linear.tree import Shape, Tree
-from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores

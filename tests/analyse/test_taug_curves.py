@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from longtail.analyse.taug import FIGURES, Measured, Setting, slices
+from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
-from longtail.read.synthetic import synthetic
 from longtail.tagger import Tagger
 
 LABELS = LabelIndex([f"l{i}" for i in range(10)], counts=np.arange(10, 0, -1), documents=20)

@@ -12,10 +12,10 @@ import torch
 
 from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.batches import Batch, Batches, SharedLabels
 from longtail.learners.neural.network import Network
-from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.run import Run
 from longtail.tagger import Tagger

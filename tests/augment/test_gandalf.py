@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from longtail.augment.gandalf import Gandalf
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.features.tfidf import Tfidf
 from longtail.fit import Fit
 from longtail.graphs.walk import expected_visits, soft_annotations
 from longtail.labels import LabelIndex
 from longtail.learners.pipeline import Pipeline
-from longtail.read.synthetic import synthetic
 from longtail.run import Run
 from longtail.tagger import Tagger
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from longtail.augment.input_noise import InputDropout, InputSwap
 from longtail.augment.taug import Taug
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
 from longtail.learners.decoupled import Decoupled
 from longtail.learners.linear.label_tree import Bonsai, Parabel
 from longtail.noise import FeatureNoise, written_out
-from longtail.read.synthetic import synthetic
 from longtail.run import Run
 from longtail.tagger import Tagger
 

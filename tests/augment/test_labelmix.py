@@ -16,10 +16,10 @@ from scipy import stats
 from longtail.augment.hooks import Setting
 from longtail.augment.labelmix import LabelMix, LabelMixTokens, joined_tokens
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.labels import LabelIndex
-from longtail.read.synthetic import synthetic
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run
 from longtail.tagger import Tagger

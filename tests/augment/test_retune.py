@@ -140,7 +140,7 @@ def test_learners_without_a_second_stage_are_refused() -> None:
 
 
 def test_folds_of_a_reranker_go_through_both_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    from longtail.read.synthetic import synthetic
+    from longtail.data.synthetic import synthetic
 
     corpus = synthetic(documents=80, labels=10, words=100, texts=True, seed=1)
     rows: list[int] = []

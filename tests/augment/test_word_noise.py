@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from longtail.augment.word_noise import WordDropout, WordSwap
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
-from longtail.read.synthetic import synthetic
 from longtail.run import Run
 from longtail.tagger import Tagger
 

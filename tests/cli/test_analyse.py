@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_helpers import Command, write_jsonl
 
-from longtail.read.synthetic import synthetic
+from longtail.data.synthetic import synthetic
 from longtail.tagger import Tagger
 
 PLAIN = {"part": "parabel", "trees": 1}

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 from longtail import describe_corpus, describe_labels, describe_model
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.describe import BandFacts, is_model
 from longtail.errors import ModelError, UsageError
 from longtail.labels import LabelIndex
-from longtail.read.synthetic import synthetic
 from longtail.tagger import Tagger
 
 

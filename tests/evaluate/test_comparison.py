@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from naive_metrics import make_corpus, make_scores
 
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.evaluate import Predictions, compare, evaluate
 from longtail.evaluate.comparison import PredictedLabel, TrueLabel, with_own_labels
 from longtail.labels import LabelIndex
-from longtail.read.synthetic import synthetic
 from longtail.scores import Scores
 from longtail.tagger import Tagger
 

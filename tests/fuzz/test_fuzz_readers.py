@@ -53,6 +53,7 @@ CSV = 'id,text,labels\n1,"quoted, ""text""\nhere",a|b\n2,plain,"[""c"", ""d""]"\
 TSV = 'id\ttext\tlabels\n1\t"quoted ""text""\nhere"\ta|b\n2\tplain\t"[""c"", ""d""]"\n3\té\t\n'.encode()
 XMC = b"4 9 5\n0,3 1:1 4:0.25 8:-3e2\n 2:1\n4 0:12.5\n1,2,3 7:1\n"
 LF = b'{"uid": "a", "title": "t", "content": "c", "target_ind": [0, 1], "target_rel": [1.0, 0.5]}\n' * 3
+FASTTEXT = "__label__alpha __label__beta the first document\n__label__ü ünïcode 文 __label__alpha\nno label\n".encode()
 FILES = {
     "jsonl": ("data.jsonl", JSONL),
     "soft": ("data.jsonl", SOFT),
@@ -62,13 +63,14 @@ FILES = {
     "tsv": ("data.tsv", TSV),
     "xmc": ("data.svm", XMC),
     "xmc.gz": ("data.txt", gzip.compress(XMC, mtime=0)),
+    "fasttext": ("data.txt", FASTTEXT),
     "lf": ("trn.json", LF),
     "parquet": ("data.parquet", _parquet()),
     "arrow stream": ("data.arrow", _arrow(pa.ipc.new_stream)),
     "arrow file": ("data.arrow", _arrow(pa.ipc.new_file)),
     "no name": ("data", JSONL),
 }
-TEXTUAL = ["jsonl", "soft", "csv", "tsv", "xmc", "lf"]
+TEXTUAL = ["jsonl", "soft", "csv", "tsv", "xmc", "lf", "fasttext"]
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +148,9 @@ def test_mutated_text(folder, kind, data):
     """Changes that keep to the signs of the format go deeper than random bytes."""
     name, content = FILES[kind]
     lines = content.split(b"\n")
-    signs = st.sampled_from([*'{}[]",:|\\ \t\n\r0159-+.eE', "nan", "null", "true", "1e400", '""', "\ud7ff", "\0"])
+    signs = st.sampled_from(
+        [*'{}[]",:|\\ \t\n\r0159-+.eE', "nan", "null", "true", "1e400", '""', "\ud7ff", "\0", "__label__"]
+    )
     for _ in range(data.draw(st.integers(1, 3))):
         number = data.draw(st.integers(0, len(lines) - 1))
         text = lines[number].decode(errors="replace")
@@ -158,7 +162,10 @@ def test_mutated_text(folder, kind, data):
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv", "d.svm", "d.txt", "d", "d.parquet", "d.arrow", "d.gz"])
 @quick
-@given(content=st.binary(max_size=200), start=st.sampled_from([b"", b"{", b"1 2 3\n", b"PAR1", b"\x1f\x8b\x08", b"("]))
+@given(
+    content=st.binary(max_size=200),
+    start=st.sampled_from([b"", b"{", b"1 2 3\n", b"__label__", b"PAR1", b"\x1f\x8b\x08", b"("]),
+)
 def test_random_bytes(folder, name, content, start):
     check(folder / name, start + content, need_labels=False)
 

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from longtail.cli import app
 from longtail.cli.inspect import corpus_facts, label_facts
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.graphs.walk import KINDS, expected_visits, label_graph, propagation, random_walks, soft_annotations
 from longtail.read import read
-from longtail.read.synthetic import synthetic
 from longtail.run import Run
 
 #: Labels 0 and 1 share a document, 1 has one more of its own, 2 is alone, 3 has no document.

@@ -19,13 +19,13 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from longtail.corpus import Corpus  # noqa: E402
+from longtail.data.synthetic import synthetic  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
 from longtail.learners.linear.tree import Shape  # noqa: E402
 from longtail.learners.neural import attentionxml, heads  # noqa: E402
 from longtail.learners.neural.attentionxml import AttentionXML, _leaves, _true_first, lifted  # noqa: E402
 from longtail.learners.neural.batches import Children, OwnLabels  # noqa: E402
 from longtail.learners.neural.network import score_batches  # noqa: E402
-from longtail.read.synthetic import synthetic  # noqa: E402
 from longtail.registry import build, config_of  # noqa: E402
 from longtail.run import Run  # noqa: E402
 from longtail.scores import Scores  # noqa: E402

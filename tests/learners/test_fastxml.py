@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.evaluate import evaluate
 from longtail.labels import LabelIndex
 from longtail.learners.linear.fastxml import FastXML, PfastreXML, _discounts, _rows
 from longtail.learners.linear.fastxml_forest import route
 from longtail.learners.linear.fastxml_kernels import leaf_means, part, rank
 from longtail.learners.linear.fastxml_solver import candidates, solve_l1
-from longtail.read.synthetic import synthetic
 from longtail.run import Run
 from longtail.tagger import Tagger
 

@@ -9,13 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
 from longtail.learners.linear.base import unit_rows
 from longtail.learners.linear.label_tree import Bonsai, Parabel
 from longtail.learners.linear.nodes import Documents, Solver, train_node
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.learners.linear.tree import Tree
-from longtail.read.synthetic import synthetic
 from longtail.run import Run
 
 

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from longtail import Tagger
 from longtail.corpus import Corpus
+from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.learners.decoupled import Decoupled
 from longtail.learners.ensemble import Ensemble
 from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.pipeline import Pipeline
-from longtail.read.synthetic import synthetic
 from longtail.registry import build, config_of
 from longtail.run import Run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def test_labels_as_text_map_struct_and_numbers(tmp_path):
     path = tmp_path / "data.parquet"
     texts = pa.array(["t", "t"])
     pq.write_table(pa.table({"text": texts, "labels": ["a;b", "b"]}), path)
-    with pytest.raises(InputError, match=r"data.parquet:1: field 'labels' is a text"):
+    with pytest.raises(InputError, match=r"data.parquet:1: field 'labels' is text"):
         read(path)
     assert names_of(read(path, separator=";")) == [["a", "b"], ["b"]]
 
@@ -79,6 +80,14 @@ def test_bad_parquet(tmp_path):
         read(path)
 
 
+def test_parquet_needs_a_file(tmp_path, monkeypatch):
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    with pytest.raises(InputError, match="standard input: Parquet is read from a file, not from a pipe"):
+        read("-")
+
+
 @pytest.mark.parametrize("form", ["new_stream", "new_file"])
 def test_arrow_files(tmp_path, form):
     path = tmp_path / "data.arrow"
@@ -109,7 +118,11 @@ def test_dataset_dicts(dataset):
     parts = datasets.DatasetDict(train=dataset, validation=dataset.select([0]), test=dataset.select([2]))
     check(*read_with_report(parts))
     assert read(parts, split="test").ids == ["6"]
-    assert read(parts, split="valid").ids == ["4"]
+    assert read(parts, split="valid").ids == read(parts, split="dev").ids == ["4"]
+    assert read(parts, split="tst").ids == ["6"]
+    with pytest.raises(UsageError, match="say which split; there are: validation, test"):
+        read({name: parts[name] for name in ("validation", "test")})
+    assert read({"all": dataset}).ids == read(dataset).ids
     with pytest.raises(UsageError, match="no split 'tset'; did you mean 'test'"):
         read(parts, split="tset")
     with pytest.raises(UsageError, match="single Dataset"):

@@ -10,8 +10,10 @@ import sys
 import pytest
 import zstandard
 
+import longtail
 from longtail.errors import InputError, UsageError
-from longtail.read import read, read_texts, read_with_report
+from longtail.read import ReadOptions, read, read_texts, read_with_report
+from longtail.read.formats import ENDINGS, FORMATS
 from longtail.run import Run
 
 LINE = b'{"text": "a", "labels": ["x"]}\n'
@@ -61,9 +63,19 @@ def test_folder_with_splits_and_labels(tmp_path):
     assert read(tmp_path).labels.texts == ["the x"]
     assert read(tmp_path, split="valid").texts == ["b"]
     corpus, report = read_with_report(tmp_path, split="test")
-    assert corpus.texts == ["a"] and "read test.jsonl; test.svm left aside" in report.notes[0]
+    assert corpus.texts == ["a"] and "read test.jsonl; test.svm ignored" in report.notes[0]
     (tmp_path / "mine.txt").write_text("x\n")
     assert read(tmp_path, labels=tmp_path / "mine.txt").labels.texts == [""]
+
+
+def test_folder_with_files_of_features(tmp_path):
+    (tmp_path / "train.libsvm").write_text("1 1 1\n0 0:1\n")
+    assert read(tmp_path).X.shape == (1, 1)
+
+
+def test_every_ending_belongs_to_one_format():
+    endings = [ending for form in FORMATS for ending in form.endings]
+    assert len(endings) == len(set(endings)) and all(ending in ENDINGS for ending in endings)
 
 
 def test_folder_without_the_split(tmp_path):
@@ -112,9 +124,33 @@ def test_texts_themselves():
     assert corpus.texts == ["a", "b"] and corpus.ids == ["0", "1"]
 
 
+def test_options_as_one_value_by_name_or_both(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("title,tags\na,x;y\n")
+    options = ReadOptions(text_field="title", labels_field=["tags"], separator=";")
+    corpus = read(path, options=options)
+    assert corpus.labels.names == ["x", "y"]
+    assert read(path, text_field="title", labels_field="tags", separator=";").labels.names == ["x", "y"]
+    assert read(path, options=options, separator="|").labels.names == ["x;y"]
+    assert read_with_report(path, options=options)[1].documents == 1
+    assert read_texts(path, options=ReadOptions(text_field="title")).texts == ["a"]
+    assert read(path, options=ReadOptions(need_labels=False, labels_field="gone"), text_field="title").n_labels == 0
+    assert options.separator == ";" and longtail.ReadOptions is ReadOptions
+
+
 def test_usage():
-    with pytest.raises(UsageError, match="text_field"):
-        read("x", text_field=[])
+    for given in ([], [1]):
+        with pytest.raises(UsageError, match="text_field needs the name of at least one field"):
+            read("x", text_field=given)
+    with pytest.raises(UsageError, match="labels_field needs the name"):
+        ReadOptions(labels_field=())
+    with pytest.raises(UsageError, match="separator of labels must not be empty"):
+        ReadOptions(separator="")
+    with pytest.raises(UsageError, match="no option 'text_fields' of reading; did you mean 'text_field'"):
+        read("x", text_fields="a")
+    for nothing in (7, {}):
+        with pytest.raises(UsageError, match="give a path or a Hugging Face dataset"):
+            read(nothing)
 
 
 def test_progress(tmp_path):
@@ -147,8 +183,17 @@ def test_import_is_light():
     assert out.strip() == "[]"
 
 
+def test_reading_imports_only_what_the_format_needs(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINE)
+    heavy = ("numba", "pyarrow", "datasets")
+    code = f"import sys, longtail; longtail.read({str(path)!r}); print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
 @pytest.mark.parametrize(
-    "first", ["", "import longtail.read.open", "import longtail.read", "from longtail import read"]
+    "first", ["", "import longtail.read.options", "import longtail.read", "from longtail import read"]
 )
 def test_read_is_a_function_and_a_package_in_any_order(tmp_path, first):
     path = tmp_path / "a.jsonl"

@@ -80,7 +80,7 @@ def test_soft_targets_duplicates_and_numbers(file):
         ('{"title": "a", "labels": ["x"]}', "no field 'text'; there is 'title', 'labels'"),
         ('{"text": "a"}', "no field 'labels'; there is 'text'"),
         ("{}", "no field 'text'; there are no fields at all"),
-        ('{"text": "a", "labels": "x"}', 'is a text, not a list; write ["x"]'),
+        ('{"text": "a", "labels": "x"}', 'is text, not a list; write ["x"]'),
         ('{"text": "a", "labels": 3}', "must be a list of labels, found the number 3"),
         ('{"text": "a", "labels": ["x", ""]}', "empty label"),
         ('{"text": "a", "labels": ["  "]}', "empty label"),
@@ -134,7 +134,7 @@ def test_the_report_keeps_the_first_problems_only(file):
     [
         ("", "the file is empty"),
         ("\n\n \n", "the file is empty"),
-        ('[{"text": "a", "labels": ["x"]}]\n', ":1: all documents in one JSON list; one object a line is needed"),
+        ('[{"text": "a", "labels": ["x"]}]\n', ":1: all documents in one JSON list; one object per line is needed"),
         ('[\n {"text": "a"}\n]\n', ":1: JSON spread over lines"),
         ('{"text": "a", "labels": []}\n', "no document has a label"),
     ],

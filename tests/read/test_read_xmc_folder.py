@@ -43,7 +43,7 @@ def test_texts(folder):
 
 
 def test_other_split_and_single_file(folder):
-    for corpus in (read(folder, split="test"), read(folder / "tst.json.gz")):
+    for corpus in (read(folder, split="test"), read(folder, split="tst"), read(folder / "tst.json.gz")):
         assert corpus.texts == ["w x"]
         assert corpus.Y.toarray().tolist() == [[0, 1]]
         assert corpus.reciprocal.toarray().tolist() == [[True, False]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
-from longtail.read.synthetic import synthetic
 from longtail.rerank.propensity import InversePropensity
 from longtail.scores import Scores
 from longtail.tagger import Tagger

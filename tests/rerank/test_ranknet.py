@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longtail.data.synthetic import synthetic
 from longtail.decide.calibrate import Calibrator
-from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.rerank.propensity import InversePropensity
 from longtail.rerank.ranknet import RankNet

@@ -38,7 +38,7 @@ def demo(
 
         check_model_output(output, overwrite=overwrite)
     start = time.perf_counter()
-    from longtail.read.demo import demo as corpora
+    from longtail.data.demo import demo as corpora
     from longtail.tagger import Tagger
 
     tagger = Tagger(learner, seed=seed, threads=threads)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from longtail.read.splits import SPLITS
+
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same model, whatever the number of threads.")]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Number of threads; 0 for all cores.")]
@@ -46,7 +48,10 @@ Separator = Annotated[
 Split = Annotated[
     str | None,
     typer.Option(
-        "--split", help="Which part of a folder: train, valid or test.", rich_help_panel=_DATA, show_default=False
+        "--split",
+        help=f"Which part of a folder: {', '.join(SPLITS)}.",
+        rich_help_panel=_DATA,
+        show_default=False,
     ),
 ]
 SkipBad = Annotated[

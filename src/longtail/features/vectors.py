@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.errors import InputError, UsageError
-from longtail.read.open import Stream, open_stream
+from longtail.keep.streams import Stream, open_stream
 
 #: The name of the vectors that come as a package: 400,000 lower-case words of Wikipedia 2014 and Gigaword 5.
 GLOVE = "glove-6b-50d"

@@ -1,11 +1,9 @@
-"""What all readers share: options, the report on what was read, and the collecting of documents into a corpus."""
+"""Collecting documents into a corpus, and what may stand in the fields of a record."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +13,8 @@ import scipy.sparse as sp
 from longtail.corpus import Corpus
 from longtail.errors import InputError
 from longtail.labels import LabelIndex
-from longtail.run import Run
-
-#: Fields that may hold a document's id, the first that is there counts.
-ID_FIELDS = ("id", "uid", "_id")
-
-#: Messages about bad lines kept in the report.
-PROBLEMS_KEPT = 5
+from longtail.read.options import ID_FIELDS
+from longtail.read.reading import LabelTable, Reading
 
 #: Below this a weight is 0 in single precision.
 _SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
@@ -31,108 +24,16 @@ class RecordError(Exception):
     """One thing wrong with one record; becomes an InputError, or a count under `skip_bad`."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a file is to be read; see `longtail.read.read` for the meaning of each."""
+class Builder:
+    """Collects documents one by one; columns are the sorted label names.
 
-    text_fields: tuple[str, ...] = ("text",)
-    labels_fields: tuple[str, ...] = ("labels",)
-    separator: str | None = None
-    skip_bad: bool = False
-    need_labels: bool = True
-    labels: Path | None = None
-    split: str | None = None
-    run: Run = field(default_factory=Run)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """All fields that are looked at, for formats that read column by column."""
-        return tuple(dict.fromkeys((*self.text_fields, *self.labels_fields, *ID_FIELDS)))
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Fields that must be there."""
-        return (*self.text_fields, *(self.labels_fields if self.need_labels else ()))
-
-
-@dataclass
-class ReadReport:
-    """What was found in a file.
-
-    documents         kept
-    skipped           bad records left out (only with `skip_bad`)
-    problems          the first few of their messages
-    empty_texts       documents kept although they have no text, or no features where the file gives features
-    unlabelled        documents kept although they have no label
-    duplicate_labels  labels given once more to a document that has them already
-    notes             what looks odd but is no error
+    columns  a labels file whose lines are the columns instead
     """
 
-    source: str
-    format: str = ""
-    documents: int = 0
-    skipped: int = 0
-    problems: list[str] = field(default_factory=list)
-    empty_texts: int = 0
-    unlabelled: int = 0
-    duplicate_labels: int = 0
-    notes: list[str] = field(default_factory=list)
-
-    def summary(self) -> list[str]:
-        """Lines for a person; none when there is nothing to say."""
-        said = []
-        if self.skipped:
-            said.append(f"{self.source}: {self.skipped} bad lines skipped, the first: {self.problems[0]}")
-        counts = {
-            "documents without text": self.empty_texts,
-            "documents without labels": self.unlabelled,
-            "labels given twice to one document": self.duplicate_labels,
-        }
-        found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-        if found:
-            said.append(f"{self.source}: {found}")
-        return [*said, *(f"{self.source}: {note}" for note in self.notes)]
-
-    def problem(self, message: str, line: int | None, skip: bool) -> None:
-        """Raises, or counts, a problem with one record."""
-        error = InputError(self.source, message, line)
-        if not skip:
-            raise error
-        self.skipped += 1
-        if len(self.problems) < PROBLEMS_KEPT:
-            self.problems.append(str(error))
-
-    def require_documents(self) -> None:
-        if self.documents:
-            return
-        if self.skipped:
-            raise InputError(self.source, f"all {self.skipped} documents are bad, the first: {self.problems[0]}")
-        raise InputError(self.source, "no documents in the file")
-
-
-@dataclass(frozen=True)
-class LabelTable:
-    """The lines of a labels file: names and texts in file order."""
-
-    path: str
-    names: Sequence[str]
-    texts: Sequence[str]
-
-    def texts_of(self, names: Sequence[str], report: ReadReport) -> list[str]:
-        """Text of each name, "" for those the file does not list."""
-        known = dict(zip(self.names, self.texts, strict=True))
-        missing = sum(name not in known for name in names)
-        if missing:
-            which = "none" if missing == len(names) else f"{len(names) - missing}"
-            report.notes.append(f"{which} of {len(names)} labels are listed in {self.path}; the others have no text")
-        return [known.get(name, "") for name in names]
-
-
-class Builder:
-    """Collects documents one by one; columns are the sorted label names, or those of a fixed table."""
-
-    def __init__(self, report: ReadReport, options: Options) -> None:
-        self.report, self.options = report, options
+    def __init__(self, reading: Reading, columns: LabelTable | None = None) -> None:
+        self.reading, self.report, self.options = reading, reading.report, reading.options
+        self._fixed = columns
+        self._table = reading.table if columns is None else None  # a bad labels file is found before the documents
         self._texts: list[str] = []
         self._ids: list[str] = []
         self._codes: dict[str, int] = {}
@@ -153,17 +54,22 @@ class Builder:
         except RecordError as problem:
             self.bad(str(problem), line)
             return
-        codes = self._codes
-        self.append(text, ident, [codes.setdefault(name, len(codes)) for name in targets], targets.values(), given)
+        self.add_document(text, targets, given, ident)
 
     def bad(self, message: str, line: int | None) -> None:
         self.records += 1
         self.report.problem(message, line, self.options.skip_bad)
 
+    def add_document(self, text: str, targets: Mapping[str, float], given: int, ident: str | None = None) -> None:
+        """A document that was checked already: weight of each label, and how many were given before equal ones
+        became one. Without an id the row number is its id."""
+        codes = self._codes
+        self.append(text, ident, [codes.setdefault(name, len(codes)) for name in targets], targets.values(), given)
+
     def append(
         self, text: str, ident: str | None, columns: Sequence[int], weights: Iterable[float], given: int
     ) -> None:
-        """A document that was checked already; `given` is its number of labels before equal ones became one."""
+        """As `add_document`, with labels that are numbers of columns already."""
         self._texts.append(text)
         self._ids.append(str(self.records) if ident is None else ident)
         self._columns.extend(columns)
@@ -195,35 +101,31 @@ class Builder:
                     joined[label] = max(joined.get(label, 0.0), weight)
         return joined, total
 
-    def finish(self, table: LabelTable | None = None, *, fixed: LabelTable | None = None, texts: bool = True) -> Corpus:
-        """The corpus; `table` gives label texts, `fixed` the columns themselves."""
+    def finish(self) -> Corpus:
         self.report.require_documents()
         columns = np.frombuffer(self._columns, dtype=np.int32) if len(self._columns) else np.zeros(0, np.int32)
         weights = np.frombuffer(self._weights, dtype=np.float32) if len(self._weights) else np.zeros(0, np.float32)
-        if fixed is not None:
-            labels = LabelIndex(fixed.names, fixed.texts)
+        if self._fixed is not None:
+            labels = LabelIndex(self._fixed.names, self._fixed.texts)
         else:
             names = sorted(self._codes)
             renumber = np.empty(len(names), dtype=np.int32)
             renumber[[self._codes[name] for name in names]] = np.arange(len(names), dtype=np.int32)
             columns = renumber[columns]
-            labels = LabelIndex(names, None if table is None else table.texts_of(names, self.report))
+            labels = LabelIndex(names, None if self._table is None else self._table.texts_of(names, self.report))
         ends = np.array(self._ends, dtype=np.int64)
         Y = sp.csr_matrix((weights.copy(), columns.copy(), ends), shape=(len(self._ids), len(labels)))
         Y.sort_indices()
-        return complete(
-            Corpus(labels=labels, Y=Y, texts=self._texts if texts else None, ids=self._ids, name=self.report.source),
-            self.report,
-            self.options,
-        )
+        corpus = Corpus(labels=labels, Y=Y, texts=self._texts, ids=self._ids, name=self.report.source)
+        return complete(corpus, self.reading)
 
 
-def complete(corpus: Corpus, report: ReadReport, options: Options) -> Corpus:
+def complete(corpus: Corpus, reading: Reading) -> Corpus:
     """Last check of every reader, and the label counts of the corpus read."""
-    if options.need_labels and corpus.Y.nnz == 0:
-        raise InputError(report.source, "no document has a label")
+    if reading.options.need_labels and corpus.Y.nnz == 0:
+        raise InputError(reading.report.source, "no document has a label")
     if corpus.Y.nnz == 0:
-        report.unlabelled = 0  # nobody asked for labels, so nobody misses them
+        reading.report.unlabelled = 0  # nobody asked for labels, so nobody misses them
     return corpus.counted()
 
 
@@ -248,7 +150,7 @@ def document_id(record: Mapping[str, Any], row: int) -> str:
         value = record.get(name)
         if value is not None and value != "":
             if type(value) not in (str, int):
-                raise RecordError(f"field '{name}' must be a text or a whole number, found {kind_of(value)}")
+                raise RecordError(f"field '{name}' must be text or a whole number, found {kind_of(value)}")
             return str(value)
     return str(row)
 
@@ -271,13 +173,13 @@ def targets_of(value: Any, name: str, separator: str | None) -> tuple[dict[str, 
         for label, weight in value.items():
             if type(weight) not in (float, int) or not _SMALLEST_WEIGHT <= weight <= 1:
                 shown = weight if type(weight) in (float, int) else kind_of(weight)
-                raise RecordError(f"label '{label}' has weight {shown}; weights lie above 0 and at most at 1")
+                raise RecordError(f"label '{label}' has weight {shown}; weights must be above 0 and at most 1")
             key = label_name(label, name)
             targets[key] = max(targets.get(key, 0.0), float(weight))
         return targets, len(value)
     if type(value) is str:
         raise RecordError(
-            f"field '{name}' is a text, not a list; write [\"{value[:40]}\"], or give a separator that cuts the text"
+            f"field '{name}' is text, not a list; write [\"{value[:40]}\"], or give a separator to split the text at"
         )
     raise RecordError(f"field '{name}' must be a list of labels, found {kind_of(value)}")
 
@@ -289,7 +191,7 @@ def label_name(label: Any, name: str = "labels") -> str:
         return label
     if type(label) is int:
         return str(label)
-    raise RecordError(f"field '{name}' must hold texts or whole numbers, found {kind_of(label)}")
+    raise RecordError(f"field '{name}' must hold text or whole numbers, found {kind_of(label)}")
 
 
 def split_cell(cell: str, separator: str) -> Any:

@@ -7,13 +7,15 @@ from typing import Any
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
-from longtail.read.builder import Builder, LabelTable, Options, ReadReport, missing_field
+from longtail.read.builder import Builder, missing_field
+from longtail.read.options import ReadOptions
+from longtail.read.reading import Reading
 
 #: Rows turned into Python values at a time.
 BATCH = 1024
 
 
-def require_columns(there: Sequence[str], options: Options, path: str) -> list[str]:
+def require_columns(there: Sequence[str], options: ReadOptions, path: str) -> list[str]:
     """The columns to read; those that must be there are."""
     for name in options.required:
         if name not in there:
@@ -25,16 +27,14 @@ def require_columns(there: Sequence[str], options: Options, path: str) -> list[s
 
 def read_batches(
     batches: Iterable[Mapping[str, Sequence[Any]]],
-    options: Options,
-    report: ReadReport,
-    table: LabelTable | None = None,
+    reading: Reading,
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> Corpus:
     """Documents from column batches, each a mapping from column to its values; the line in messages is the row from 1.
 
     class_names turns whole numbers in a labels column into names (a ClassLabel column of a Hugging Face dataset).
     """
-    builder = Builder(report, options)
+    builder = Builder(reading)
     names_of = class_names or {}
     row = 0
     for batch in batches:
@@ -43,14 +43,14 @@ def read_batches(
             row += 1
             record = dict(zip(names, values, strict=True))
             try:
-                for field in options.labels_fields:
+                for field in reading.options.labels_fields:
                     if field in record:
                         record[field] = _plain(record[field], names_of.get(field))
             except IndexError:
                 builder.bad(f"a label number outside the {len(names_of[field])} class names", row)
                 continue
             builder.add(record, row)
-    return builder.finish(table)
+    return builder.finish()
 
 
 def _plain(value: Any, class_names: Sequence[str] | None) -> Any:

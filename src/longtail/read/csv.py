@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
-from longtail.read.builder import Builder, LabelTable, Options, ReadReport, missing_field
-from longtail.read.open import LONGEST_LINE, Stream, bare_name, decode
+from longtail.keep.streams import LONGEST_LINE, Stream, bare_name, decode
+from longtail.read.builder import Builder, missing_field
+from longtail.read.options import ReadOptions
+from longtail.read.reading import Reading
 
 #: Stands between labels unless another separator is given.
 DEFAULT_SEPARATOR = "|"
@@ -20,32 +23,38 @@ _DELIMITERS = (",", "\t", ";")
 _USUAL_SEPARATORS = ";,"
 
 
-def read_csv(stream: Stream, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
-    from dataclasses import replace
+def is_csv(stream: Stream, options: ReadOptions) -> bool:
+    """Whether the first line names the fields that are wanted."""
+    line = stream.first_line.decode(errors="replace")
+    cells = {cell.strip('" \r') for cell in re.split("|".join(_DELIMITERS), line)}
+    return len(cells) > 1 and set(options.required) <= cells
 
-    separator = options.separator or DEFAULT_SEPARATOR
-    options = replace(options, separator=separator)
+
+def read_csv(stream: Stream, reading: Reading) -> Corpus:
+    separator = reading.options.separator or DEFAULT_SEPARATOR
+    reading = reading.changed(separator=separator)
+    options = reading.options
     wanted = list(options.required)
     rows = Rows(stream, wanted)
     for name in wanted:
         if name not in rows.header:
             raise InputError(stream.name, missing_field(name, rows.header), 1)
-    builder = Builder(report, options)
+    builder = Builder(reading)
     places = {name: rows.header.index(name) for name in options.fields if name in rows.header}
     label_places = [places[name] for name in options.labels_fields if name in places]
     separated = 0
     suspects = dict.fromkeys(_USUAL_SEPARATORS, 0)
-    for line, row in rows.records(builder):
+    for line, row in rows.records(builder.bad):
         builder.add({name: row[place] for name, place in places.items()}, line)
         for place in label_places:
             cell = row[place]
             separated += separator in cell or cell.startswith(("[", "{"))
             for sign in suspects:
                 suspects[sign] += sign in cell
-    corpus = builder.finish(table)
+    corpus = builder.finish()
     sign = max(suspects, key=lambda s: suspects[s])
     if not separated and suspects[sign] * 2 > len(corpus):
-        report.notes.append(
+        reading.report.notes.append(
             f"no label cell has the separator '{separator}' but {suspects[sign]} have '{sign}'; "
             f"if that stands between labels, give it as the separator"
         )
@@ -53,13 +62,12 @@ def read_csv(stream: Stream, options: Options, report: ReadReport, table: LabelT
 
 
 class Rows:
-    """The rows of a table, behind its header."""
+    """The rows of a table, after its header."""
 
     def __init__(self, stream: Stream, wanted: list[str]) -> None:
         self._stream = stream
-        first = stream.head.split(b"\n", 1)[0]
         try:
-            line = decode(first).rstrip("\r")
+            line = decode(stream.first_line).rstrip("\r")
         except ValueError as wrong:
             raise InputError(stream.name, str(wrong), 1) from None
         choices = ("\t",) if bare_name(stream.name).endswith((".tsv", ".tab")) else _DELIMITERS
@@ -70,8 +78,8 @@ class Rows:
             if self.header.count(name) > 1:
                 raise InputError(stream.name, f"two columns are called '{name}'", 1)
 
-    def records(self, builder: Builder) -> Iterator[tuple[int, list[str]]]:
-        """(number of its first line, cells) of each row; bad rows go to the builder, blank ones may only end the file.
+    def records(self, bad: Callable[[str, int], None]) -> Iterator[tuple[int, list[str]]]:
+        """(number of its first line, cells) of each row; bad rows go to `bad`, blank ones may only end the file.
 
         The limit on a cell is the csv module's own and holds for the whole process, so it is put back at the end.
         """
@@ -88,10 +96,10 @@ class Rows:
                 except StopIteration:
                     return
                 except csv.Error as error:
-                    builder.bad(f"not a row of a table: {error}", line)
+                    bad(f"not a row of a table: {error}", line)
                     continue
                 except ValueError as wrong:
-                    builder.bad(str(wrong), lines.number)
+                    bad(str(wrong), lines.number)
                     continue
                 if first:
                     first = False
@@ -100,10 +108,10 @@ class Rows:
                     blank = blank or line
                     continue
                 if blank:
-                    builder.bad("a blank line between documents", blank)
+                    bad("a blank line between documents", blank)
                     blank = 0
                 if len(row) != len(self.header):
-                    builder.bad(f"{len(row)} cells, but the header has {len(self.header)}", line)
+                    bad(f"{len(row)} cells, but the header has {len(self.header)}", line)
                     continue
                 yield line, row
         finally:
@@ -111,7 +119,7 @@ class Rows:
 
 
 class _Text:
-    """Decoded lines with their ends. Not a generator: it goes on behind a line that raised."""
+    """Decoded lines with their ends. Not a generator: it goes on after a line that raised."""
 
     def __init__(self, stream: Stream) -> None:
         self._lines = stream.lines()

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from longtail.errors import InputError, UsageError
-from longtail.read.builder import Options
-from longtail.read.open import bare_name
+from longtail.keep.streams import bare_name
+from longtail.read.label_file import ENDINGS as LABEL_ENDINGS
+from longtail.read.reading import Reading
+from longtail.read.splits import DEFAULT, SPLITS, names_of
 
-#: What a split may be called in file names.
-SPLITS = {
-    "train": ("train", "trn"),
-    "valid": ("valid", "validation", "val", "dev"),
-    "test": ("test", "tst"),
-}
-
-#: The first ending that is there counts, so that texts come before features.
-ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet", ".arrow", ".svm", ".txt")
-_LABEL_ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt")
+#: What a labels file is called.
+_LABELS = ("labels", "label", "lbl")
 
 
-def find_split(folder: Path, options: Options) -> tuple[Path, Options, list[str]]:
-    """The file of the split asked for (train without a wish), the options with the folder's labels file, and notes."""
-    split = options.split or "train"
-    known = next((names for names in SPLITS.values() if split in names), (split,))
+def find_split(folder: Path, reading: Reading, endings: tuple[str, ...]) -> tuple[Path, Reading]:
+    """The file of the split asked for, and the reading of it, which knows of the folder's labels file.
+
+    endings  of file names that can be read, those to prefer first
+    """
+    options = reading.options
+    split = options.split or DEFAULT
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    found = _matching(files, (split, *known), ENDINGS)
+    found = _matching(files, names_of(split), endings)
     if not found:
-        there = sorted(name for name, names in SPLITS.items() if _matching(files, names, ENDINGS))
+        there = sorted(name for name, names in SPLITS.items() if _matching(files, names, endings))
         if options.split is not None and there:
             raise UsageError(f"{folder}: no file for the split '{split}'; there are: {', '.join(there)}")
-        raise InputError(folder, f"no data file '{split}' ({', '.join(ENDINGS)}, or with .gz or .zst) in the folder")
-    notes = []
+        raise InputError(folder, f"no data file '{split}' ({', '.join(endings)}, or with .gz or .zst) in the folder")
     if len(found) > 1:
-        notes.append(f"read {found[0].name}; {', '.join(path.name for path in found[1:])} left aside")
-    if options.labels is None:
-        labels = _matching(files, ("labels", "label", "lbl"), _LABEL_ENDINGS)
-        if labels:
-            options = replace(options, labels=labels[0])
-    return found[0], replace(options, split=None), notes
+        left = ", ".join(path.name for path in found[1:])
+        reading.report.notes.append(f"read {found[0].name}; {left} ignored")
+    labels = [] if options.labels is not None else _matching(files, _LABELS, LABEL_ENDINGS)
+    return found[0], reading.changed(split=None, labels=labels[0] if labels else options.labels)
 
 
 def _matching(files: list[Path], stems: tuple[str, ...], endings: tuple[str, ...]) -> list[Path]:

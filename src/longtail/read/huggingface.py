@@ -9,36 +9,44 @@ from typing import Any
 import orjson
 
 from longtail.corpus import Corpus
-from longtail.errors import InputError, UsageError, nearest
-from longtail.read.builder import LabelTable, Options, ReadReport
+from longtail.errors import InputError, UsageError
+from longtail.keep.streams import Stream
 from longtail.read.columns import BATCH, read_batches, require_columns
+from longtail.read.options import ReadOptions
 from longtail.read.parquet import first_line
+from longtail.read.reading import Reading
+from longtail.read.splits import choose_split
 
 #: A description of a dataset is small; anything larger is not one.
 _LARGEST_JSON = 1 << 26
 
 
-def is_dataset(source: object) -> bool:
+def is_dataset(source: object, options: ReadOptions) -> bool:
     """Whether it is a Dataset, an IterableDataset, or a mapping of such."""
     if isinstance(source, Mapping):
-        return all(is_dataset(part) for part in source.values())
+        return bool(source) and all(is_dataset(part, options) for part in source.values())
     return hasattr(source, "iter") and hasattr(source, "column_names")
 
 
-def is_saved_dataset(folder: Path) -> bool:
+def is_saved_dataset(folder: Path, _: ReadOptions) -> bool:
     return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
 
 
-def read_dataset(dataset: Any, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+def is_arrow(stream: Stream, _: ReadOptions) -> bool:
+    return stream.head.startswith(b"ARROW1")
+
+
+def read_dataset(dataset: Any, reading: Reading) -> Corpus:
     """A Dataset, or the split of a DatasetDict."""
+    options, source = reading.options, reading.report.source
     if isinstance(dataset, Mapping):
-        dataset = dataset[_split(list(dataset), options.split, report.source)]
+        dataset = dataset[choose_split(options.split, list(dataset), source)]
     elif options.split is not None:
         raise UsageError("a split can be chosen from a DatasetDict or a folder; this is a single Dataset")
     there = dataset.column_names
     if there is None:  # an IterableDataset may not know its columns before it is asked
         there = list(next(iter(dataset), {}))
-    columns = require_columns(there, options, report.source)
+    columns = require_columns(there, options, source)
     features = getattr(dataset, "features", None) or {}
     names = _class_names(features, options, _names_of_feature)
     chosen = dataset.select_columns(columns)
@@ -47,29 +55,30 @@ def read_dataset(dataset: Any, options: Options, report: ReadReport, table: Labe
     total = len(dataset) if hasattr(dataset, "__len__") else None
 
     def batches() -> Iterator[dict[str, Any]]:
-        with options.run.bar("Reading", total) as bar:
+        with reading.run.bar("Reading", total) as bar:
             for batch in chosen.iter(batch_size=BATCH):
                 bar.advance(len(batch[columns[0]]))
                 yield {name: batch[name] for name in columns}
 
-    return read_batches(batches(), options, report, table, names)
+    return read_batches(batches(), reading, names)
 
 
 def _class_names(
-    features: Mapping[str, Any], options: Options, names_of: Callable[[Any], Sequence[str] | None]
+    features: Mapping[str, Any], options: ReadOptions, names_of: Callable[[Any], Sequence[str] | None]
 ) -> dict[str, Sequence[str]]:
     """Class names of the label fields that are numbers with names."""
     found = {name: names_of(features.get(name)) for name in options.labels_fields}
     return {name: names for name, names in found.items() if names is not None}
 
 
-def read_saved(folder: Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+def read_saved(folder: Path, reading: Reading) -> Corpus:
     """A folder written by save_to_disk, of a Dataset or of a DatasetDict."""
+    options = reading.options
     if (folder / "dataset_dict.json").is_file():
         splits = _json(folder / "dataset_dict.json").get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
             raise InputError(folder / "dataset_dict.json", "there is no list of splits")
-        folder = folder / _inside(folder, _split(splits, options.split, str(folder)))
+        folder = folder / _inside(folder, choose_split(options.split, splits, str(folder)))
     elif options.split is not None:
         raise UsageError(f"{folder} holds a single dataset, so there is no split to choose")
     state = _json(folder / "state.json")
@@ -88,27 +97,21 @@ def read_saved(folder: Path, options: Options, report: ReadReport, table: LabelT
     if (folder / "dataset_info.json").is_file():
         features = _json(folder / "dataset_info.json").get("features")
         names = _class_names(features if isinstance(features, dict) else {}, options, _names_of_json)
-    return _read_arrow(paths, options, report, table, names)
+    return _read_arrow(paths, reading, names)
 
 
-def read_arrow_file(path: Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+def read_arrow_file(path: Path, reading: Reading) -> Corpus:
     """One Arrow file, stream or random-access form."""
-    return _read_arrow([path], options, report, table, {})
+    return _read_arrow([path], reading, {})
 
 
-def _read_arrow(
-    paths: list[Path],
-    options: Options,
-    report: ReadReport,
-    table: LabelTable | None,
-    names: Mapping[str, Sequence[str]],
-) -> Corpus:
+def _read_arrow(paths: list[Path], reading: Reading, names: Mapping[str, Sequence[str]]) -> Corpus:
     def batches() -> Iterator[dict[str, Any]]:
         import pyarrow
 
         failures = (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
         total = sum(path.stat().st_size for path in paths if path.is_file())
-        with options.run.bar("Reading", total) as bar:
+        with reading.run.bar("Reading", total) as bar:
             for path in paths:
                 if not path.is_file():
                     raise InputError(path, "no such file")
@@ -116,7 +119,7 @@ def _read_arrow(
                     with pyarrow.memory_map(str(path)) as source:
                         parts = _open_arrow(source)
                         for part in parts:
-                            columns = require_columns(part.schema.names, options, str(path))
+                            columns = require_columns(part.schema.names, reading.options, str(path))
                             for start in range(0, part.num_rows, BATCH):
                                 rows = part.slice(start, BATCH)
                                 yield {name: rows.column(name).to_pylist() for name in columns}
@@ -124,7 +127,7 @@ def _read_arrow(
                     raise InputError(path, f"damaged Arrow data: {first_line(error)}") from None
                 bar.advance(path.stat().st_size)
 
-    return read_batches(batches(), options, report, table, names)
+    return read_batches(batches(), reading, names)
 
 
 def _open_arrow(source: Any) -> Iterator[Any]:
@@ -143,21 +146,6 @@ def _open_arrow(source: Any) -> Iterator[Any]:
             for part in reader:
                 part.validate(full=True)
                 yield part
-
-
-def _split(splits: list[str], wanted: str | None, source: str) -> str:
-    """The split asked for, "train" without a wish, or the only one."""
-    if wanted is None:
-        if "train" in splits:
-            return "train"
-        if len(splits) == 1:
-            return splits[0]
-        raise UsageError(f"{source}: say which split; there are: {', '.join(splits)}")
-    aliases = {"valid": ("validation", "val", "dev"), "validation": ("valid", "val", "dev")}
-    for name in (wanted, *aliases.get(wanted, ())):
-        if name in splits:
-            return name
-    raise UsageError(f"{source}: no split '{wanted}'; {nearest(wanted, splits)}")
 
 
 def _inside(folder: Path, name: str) -> str:

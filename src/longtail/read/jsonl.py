@@ -1,4 +1,4 @@
-"""JSONL: one object a line, {"text": ..., "labels": [...]}, and whatever else."""
+"""JSONL: one object per line, {"text": ..., "labels": [...]}, and whatever else."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import Any
 import orjson
 
 from longtail.corpus import Corpus
-from longtail.read.builder import Builder, LabelTable, Options, ReadReport
-from longtail.read.open import Stream, decode
+from longtail.keep.streams import Stream, decode
+from longtail.read.builder import Builder
+from longtail.read.options import ReadOptions
+from longtail.read.reading import Reading
 
-_ADVICE = "one object a line is needed (jq -c '.[]' makes lines of a list)"
+_ADVICE = "one object per line is needed (jq -c '.[]' makes lines of a list)"
 
 
-def read_jsonl(stream: Stream, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
-    builder = Builder(report, options)
+def is_jsonl(stream: Stream, _: ReadOptions) -> bool:
+    return stream.first_line.lstrip().startswith(b"{")
+
+
+def read_jsonl(stream: Stream, reading: Reading) -> Corpus:
+    builder = Builder(reading)
     for line, record in objects(stream, builder.bad):
         builder.add(record, line)
-    return builder.finish(table)
+    return builder.finish()
 
 
 def objects(stream: Stream, bad: Callable[[str, int], None]) -> Iterator[tuple[int, Any]]:

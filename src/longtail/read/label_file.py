@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import InputError
+from longtail.keep.streams import Stream, bare_name, decode, open_stream
 from longtail.read.builder import (
-    Builder,
-    LabelTable,
-    Options,
-    ReadReport,
     RecordError,
     joined_text,
     kind_of,
     label_name,
     missing_field,
 )
-from longtail.read.open import Stream, bare_name, decode, open_stream
+from longtail.read.reading import LabelTable, ReadReport
+
+#: Endings of files that may hold labels; the first that is there counts.
+ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".txt")
 
 NAME_FIELDS = ("label", "uid", "id", "name")
 TEXT_FIELDS = ("text", "title")
 
 
 def read_labels(path: str | Path, text_fields: tuple[str, ...] | None = None) -> LabelTable:
-    """JSONL or CSV/TSV with a name ("label", "uid", "id" or "name") and a text ("text" or "title"), or one name a line.
+    """JSONL or CSV/TSV with a name ("label", "uid", "id" or "name") and a text ("text" or "title"), or a name per line.
 
     text_fields names other fields to make the text of; those a line does not have add nothing.
     """
@@ -50,18 +50,22 @@ def read_labels(path: str | Path, text_fields: tuple[str, ...] | None = None) ->
 
 def _records(stream: Stream) -> Iterator[tuple[int, Any]]:
     report = ReadReport(stream.name)
+
+    def bad(message: str, line: int) -> None:
+        report.problem(message, line, skip=False)
+
     name = bare_name(stream.name)
     if stream.head.lstrip()[:1] == b"{":
         from longtail.read.jsonl import objects
 
-        yield from objects(stream, lambda message, line: report.problem(message, line, False))
+        yield from objects(stream, bad)
     elif name.endswith((".csv", ".tsv", ".tab")):
         from longtail.read.csv import Rows
 
         rows = Rows(stream, [])
         if not set(NAME_FIELDS) & set(rows.header):
             rows = Rows(stream, ["label"])
-        for line, row in rows.records(Builder(report, Options())):
+        for line, row in rows.records(bad):
             yield line, dict(zip(rows.header, row, strict=True))
     else:
         blank = 0

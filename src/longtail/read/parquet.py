@@ -8,11 +8,17 @@ from typing import Any
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
-from longtail.read.builder import LabelTable, Options, ReadReport
+from longtail.keep.streams import Stream
 from longtail.read.columns import BATCH, read_batches, require_columns
+from longtail.read.options import ReadOptions
+from longtail.read.reading import Reading
 
 
-def read_parquet(path: str | Path, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+def is_parquet(stream: Stream, _: ReadOptions) -> bool:
+    return stream.head.startswith(b"PAR1")
+
+
+def read_parquet(path: Path, reading: Reading) -> Corpus:
     import pyarrow
     import pyarrow.parquet
 
@@ -22,8 +28,8 @@ def read_parquet(path: str | Path, options: Options, report: ReadReport, table: 
         there = list(file.schema_arrow.names)
     except failures as error:
         raise InputError(path, f"not a readable Parquet file: {first_line(error)}") from None
-    with file, options.run.bar("Reading", file.metadata.num_rows) as bar:
-        columns = require_columns(there, options, str(path))
+    with file, reading.run.bar("Reading", file.metadata.num_rows) as bar:
+        columns = require_columns(there, reading.options, str(path))
 
         def batches() -> Iterator[dict[str, list[Any]]]:
             parts = file.iter_batches(batch_size=BATCH, columns=columns)
@@ -40,7 +46,7 @@ def read_parquet(path: str | Path, options: Options, report: ReadReport, table: 
                 bar.advance(part.num_rows)
                 yield values
 
-        return read_batches(batches(), options, report, table)
+        return read_batches(batches(), reading)
 
 
 def first_line(error: BaseException) -> str:

@@ -1,15 +1,22 @@
-"""Plain text: one document a line, no labels; for prediction."""
+"""Plain text: one document per line, no labels; for prediction."""
 
 from __future__ import annotations
 
 from longtail.corpus import Corpus
-from longtail.read.builder import Builder, Options, ReadReport
-from longtail.read.open import Stream, decode
+from longtail.keep.streams import Stream, decode
+from longtail.read.builder import Builder
+from longtail.read.options import ReadOptions
+from longtail.read.reading import Reading
 
 
-def read_text_lines(stream: Stream, options: Options, report: ReadReport) -> Corpus:
+def is_text(_: Stream, options: ReadOptions) -> bool:
+    """Anything may be text, but nothing to learn from."""
+    return not options.need_labels
+
+
+def read_text_lines(stream: Stream, reading: Reading) -> Corpus:
     """Every line is a document, blank ones too, so that what comes out lines up with what went in."""
-    builder = Builder(report, options)
+    builder = Builder(reading)
     for number, line in stream.lines():
         try:
             text = decode(line.removesuffix(b"\r"))

@@ -1,27 +1,48 @@
-"""The text format of the XMC repository: a header `N D L`, then `l1,l2 f1:v1 f2:v2` a line; features, no text."""
+"""The text format of the XMC repository: a header `N D L`, then `l1,l2 f1:v1 f2:v2` per line; features, no text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
+from longtail.keep.streams import Stream, decode
 from longtail.labels import LabelIndex
-from longtail.read.builder import LabelTable, Options, ReadReport, RecordError, complete
-from longtail.read.open import Stream, decode
+from longtail.read.builder import RecordError, complete
+from longtail.read.options import ReadOptions
+from longtail.read.reading import Reading
 
-#: Every label gets a name and a count before the first line is read; a header above this is taken for a lie.
+#: Every label gets a name and a count, whether or not a document has it; a header above this is taken to be wrong.
 MOST_LABELS = 100_000_000
 MOST_FEATURES = 2**31 - 1
 
 _HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?[ \t\r]*")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+class Header(NamedTuple):
+    """What the first line says."""
+
+    documents: int
+    features: int
+    labels: int
+
+
+class Parsed(NamedTuple):
+    """Room for what lines hold: label ids and feature ids with their values one after the other, and how many of
+    them each line has."""
+
+    label_ids: NDArray[np.int32]
+    label_lengths: NDArray[np.int32]
+    feature_ids: NDArray[np.int32]
+    values: NDArray[np.float32]
+    feature_lengths: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -39,100 +60,143 @@ def header_of(line: bytes) -> tuple[int, ...] | None:
     return None if match is None else tuple(int(group) for group in match.groups() if group is not None)
 
 
-def read_xmc(stream: Stream, options: Options, report: ReadReport, table: LabelTable | None = None) -> Corpus:
+def is_xmc(stream: Stream, _: ReadOptions) -> bool:
+    header = header_of(stream.first_line)
+    return header is not None and len(header) == 3
+
+
+def read_xmc(stream: Stream, reading: Reading) -> Corpus:
     """Columns are those of the file; the lines of a labels file name them, else they are called by their number."""
-    header = header_of(stream.head.split(b"\n", 1)[0])
-    if header is None or len(header) != 3:
+    numbers = header_of(stream.first_line)
+    if numbers is None or len(numbers) != 3:
         raise InputError(stream.name, "the first line must be the header: documents, features, labels", 1)
-    n, n_features, n_labels = header
+    header = Header(*numbers)
+    require_all_labels(header.labels, reading, f"the header of {stream.name}")
+    rows = read_rows(stream, header, reading)
+    count_documents(rows.labels, rows.features, reading)
+    labels = column_labels(header.labels, reading)
+    ids = [str(record) for record in rows.records]
+    corpus = Corpus(labels=labels, Y=rows.labels, X=rows.features, ids=ids, name=reading.report.source)
+    return complete(corpus, reading)
+
+
+def require_all_labels(n_labels: int, reading: Reading, source: str) -> None:
+    """The labels file, if there is one, must name every column.
+
+    source  where the number of labels comes from, for messages
+    """
+    table = reading.table
     if table is not None and len(table.names) != n_labels:
-        raise InputError(table.path, f"{len(table.names)} labels, but the header of {stream.name} says {n_labels}")
-    rows = read_rows(stream, n, n_features, n_labels, options, report)
-    report.documents = len(rows.records)
+        raise InputError(table.path, f"{len(table.names)} labels, but {source} says {n_labels}")
+
+
+def column_labels(n_labels: int, reading: Reading) -> LabelIndex:
+    """Names and texts of numbered columns, by the lines of the labels file; else they are called by their number."""
+    if n_labels > MOST_LABELS:
+        raise InputError(reading.report.source, "the header's numbers are implausibly large", 1)
+    table = reading.table
+    if table is None:
+        return LabelIndex([str(column) for column in range(n_labels)])
+    return LabelIndex(table.names, table.texts)
+
+
+def count_documents(Y: sp.csr_matrix, X: sp.csr_matrix, reading: Reading) -> None:
+    """Reports the documents, and those without labels or features."""
+    report = reading.report
+    report.documents = Y.shape[0]
     report.require_documents()
-    names: Sequence[str] = [str(column) for column in range(n_labels)] if table is None else table.names
-    report.unlabelled = int((np.diff(rows.labels.indptr) == 0).sum())
-    report.empty_texts = int((np.diff(rows.features.indptr) == 0).sum())
-    corpus = Corpus(
-        labels=LabelIndex(names, None if table is None else table.texts),
-        Y=rows.labels,
-        X=rows.features,
-        ids=[str(record) for record in rows.records],
-        name=report.source,
-    )
-    return complete(corpus, report, options)
+    report.unlabelled = int((np.diff(Y.indptr) == 0).sum())
+    report.empty_texts = int((np.diff(X.indptr) == 0).sum())
 
 
-def read_rows(stream: Stream, n: int, n_features: int, n_labels: int, options: Options, report: ReadReport) -> Rows:
-    """The n lines behind the header of a file that says it has n_features and n_labels."""
-    from longtail.read.xmc_kernel import parse_lines
-
-    if n_features > MOST_FEATURES or n_labels > MOST_LABELS:
-        raise InputError(stream.name, "the header's numbers are too large to be true", 1)
-    label_ids, label_lengths = _Pieces(np.int32), _Pieces(np.int32)
-    feature_ids, values, feature_lengths = _Pieces(np.int32), _Pieces(np.float32), _Pieces(np.int32)
-    bad_rows: list[int] = []
-    read = 0  # records so far, good and bad
-    line = 2
-    skip_header = True
+def read_rows(stream: Stream, header: Header, reading: Reading) -> Rows:
+    """The lines after the header."""
+    if header.features > MOST_FEATURES or header.labels > MOST_LABELS:
+        raise InputError(stream.name, "the header's numbers are implausibly large", 1)
+    lines = _Lines(stream.name, header, reading)
+    first = True
     for block in stream.blocks_of_lines():
-        start = block.index(b"\n") + 1 if skip_header else 0
-        skip_header = False
+        lines.take(block, start=block.index(b"\n") + 1 if first else 0)
+        first = False
+    return lines.finish()
+
+
+class _Lines:
+    """Reads lines as they come, and gathers what they hold."""
+
+    def __init__(self, source: str, header: Header, reading: Reading) -> None:
+        self._source, self._header, self._reading = source, header, reading
+        self._pieces = [_Pieces(array.dtype) for array in _room(b"")]
+        self._read = 0  # records so far, good and bad
+        self._line = 2  # the number of the next line
+        self._bad: list[int] = []  # records left out
+
+    def take(self, block: bytes, start: int) -> None:
+        """Whole lines, from `start` on."""
+        from longtail.read.xmc_kernel import parse_lines
+
         data = np.frombuffer(block, dtype=np.uint8)
-        colons, lines = block.count(b":"), block.count(b"\n")
-        arrays = (
-            np.empty(block.count(b",") + lines, dtype=np.int32),
-            np.empty(lines, dtype=np.int32),
-            np.empty(colons, dtype=np.int32),
-            np.empty(colons, dtype=np.float32),
-            np.empty(lines, dtype=np.int32),
-        )
+        room = _room(block)
+        n, n_features, n_labels = self._header
         while start < len(block):
-            stop, rows, labels, features = parse_lines(data, start, n - read, n_features, n_labels, *arrays)
-            for pieces, filled, count in zip(
-                (label_ids, label_lengths, feature_ids, values, feature_lengths),
-                arrays,
-                (labels, rows, features, features, rows),
-                strict=True,
-            ):
+            start, rows, labels, features = parse_lines(data, start, n - self._read, n_features, n_labels, room)
+            counts = (labels, rows, features, features, rows)
+            for pieces, filled, count in zip(self._pieces, room, counts, strict=True):
                 pieces.add(filled[:count].copy())
-            read += rows
-            line += rows
-            start = stop
-            if start == len(block):
-                break
-            end = block.index(b"\n", start)
-            content = block[start:end]
-            start = end + 1
-            if read == n:
-                if content.strip():
-                    raise InputError(stream.name, f"the header says {n} documents, here is one more", line)
-                line += 1
-                continue
-            try:
-                slow_labels, slow_ids, slow_values = parse_line(content, n_features, n_labels)
-            except RecordError as problem:
-                report.problem(str(problem), line, options.skip_bad)
-                bad_rows.append(read)
-            else:
-                label_ids.add(np.array(slow_labels, dtype=np.int32))
-                label_lengths.add(np.array([len(slow_labels)], dtype=np.int32))
-                feature_ids.add(np.array(slow_ids, dtype=np.int32))
-                values.add(np.array(slow_values, dtype=np.float32))
-                feature_lengths.add(np.array([len(slow_ids)], dtype=np.int32))
-            read += 1
-            line += 1
-    if read != n:
-        raise InputError(stream.name, f"the header says {n} documents, the file has {read}", 1)
-    records = np.delete(np.arange(n), bad_rows)
-    Y, duplicates = _matrix(label_ids.all(), None, label_lengths.all(), n_labels)
-    report.duplicate_labels += duplicates
-    X, _ = _matrix(feature_ids.all(), values.all(), feature_lengths.all(), n_features)
-    infinite = np.flatnonzero(~np.isfinite(X.data))
-    if len(infinite):
-        row = int(np.searchsorted(X.indptr, infinite[0], side="right")) - 1
-        raise InputError(stream.name, "the values of a feature given twice add up to infinity", int(records[row]) + 2)
-    return Rows(Y, X, records)
+            self._read += rows
+            self._line += rows
+            if start < len(block):
+                end = block.index(b"\n", start)
+                self._take_slowly(block[start:end])
+                start = end + 1
+                self._line += 1
+
+    def _take_slowly(self, content: bytes) -> None:
+        """A line that the kernel leaves alone."""
+        n, n_features, n_labels = self._header
+        if self._read == n:
+            if content.strip():
+                raise InputError(self._source, f"the header says {n} documents, here is one more", self._line)
+            return
+        try:
+            labels, ids, values = parse_line(content, n_features, n_labels)
+        except RecordError as problem:
+            self._reading.report.problem(str(problem), self._line, self._reading.options.skip_bad)
+            self._bad.append(self._read)
+        else:
+            parts: tuple[list[int] | list[float], ...] = (labels, [len(labels)], ids, values, [len(ids)])
+            for pieces, part in zip(self._pieces, parts, strict=True):
+                pieces.add(part)
+        self._read += 1
+
+    def finish(self) -> Rows:
+        n, n_features, n_labels = self._header
+        if self._read != n:
+            raise InputError(self._source, f"the header says {n} documents, the file has {self._read}", 1)
+        records = np.delete(np.arange(n), self._bad)
+        label_ids, label_lengths, feature_ids, values, feature_lengths = self._pieces
+        Y, duplicates = _matrix(label_ids.all(), None, label_lengths.all(), n_labels)
+        self._reading.report.duplicate_labels += duplicates
+        X, _ = _matrix(feature_ids.all(), values.all(), feature_lengths.all(), n_features)
+        infinite = np.flatnonzero(~np.isfinite(X.data))
+        if len(infinite):
+            row = int(np.searchsorted(X.indptr, infinite[0], side="right")) - 1
+            raise InputError(
+                self._source, "the values of a feature given twice add up to infinity", int(records[row]) + 2
+            )
+        return Rows(Y, X, records)
+
+
+def _room(block: bytes) -> Parsed:
+    """Arrays large enough for the lines of a block."""
+    colons, lines = block.count(b":"), block.count(b"\n")
+    return Parsed(
+        np.empty(block.count(b",") + lines, dtype=np.int32),
+        np.empty(lines, dtype=np.int32),
+        np.empty(colons, dtype=np.int32),
+        np.empty(colons, dtype=np.float32),
+        np.empty(lines, dtype=np.int32),
+    )
 
 
 def parse_line(content: bytes, n_features: int, n_labels: int) -> tuple[list[int], list[int], list[float]]:
@@ -172,12 +236,12 @@ def _whole(text: str, what: str, size: int, header: str) -> int:
 class _Pieces:
     """Arrays that become one at the end."""
 
-    def __init__(self, dtype: type[np.generic]) -> None:
+    def __init__(self, dtype: np.dtype) -> None:
+        self._dtype = dtype
         self._parts: list[NDArray] = [np.zeros(0, dtype=dtype)]
 
-    def add(self, part: NDArray) -> None:
-        if len(part):
-            self._parts.append(part)
+    def add(self, part: ArrayLike) -> None:
+        self._parts.append(np.asarray(part, dtype=self._dtype))
 
     def all(self) -> NDArray:
         whole = np.concatenate(self._parts)

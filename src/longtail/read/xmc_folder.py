@@ -11,11 +11,9 @@ import scipy.sparse as sp
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError, UsageError
-from longtail.labels import LabelIndex
+from longtail.keep.streams import Stream, bare_name, open_stream
 from longtail.read.builder import (
     Builder,
-    Options,
-    ReadReport,
     RecordError,
     complete,
     document_id,
@@ -23,50 +21,51 @@ from longtail.read.builder import (
     kind_of,
     missing_field,
 )
-from longtail.read.open import Stream, bare_name, open_stream
-from longtail.read.xmc import MOST_LABELS, Rows, header_of, read_rows
-
-#: Names of the splits: in file names, and in those of the filter files.
-_SPLITS = {"train": ("trn", "train"), "test": ("tst", "test")}
+from longtail.read.options import ReadOptions
+from longtail.read.reading import Reading, ReadReport
+from longtail.read.splits import DEFAULT, XMC_SHORT, split_of
+from longtail.read.xmc import Header, column_labels, count_documents, header_of, read_rows, require_all_labels
 
 #: The texts of this layout; they stand in where no other text field is asked for.
 _TEXTS = ("title", "content")
 
 
-def is_xmc_folder(folder: Path) -> bool:
-    return any(find(folder, f"{short}{ending}") for short, _ in _SPLITS.values() for ending in (".json", "_X_Y.txt"))
+def is_xmc_folder(folder: Path, _: ReadOptions) -> bool:
+    return any(find(folder, f"{short}{ending}") for short in XMC_SHORT.values() for ending in (".json", "_X_Y.txt"))
 
 
-def is_xmc_json(stream: Stream) -> bool:
-    """Whether a JSONL file holds documents of this layout."""
-    return bare_name(stream.name) in ("trn.json", "tst.json") or b'"target_ind"' in stream.head.split(b"\n", 1)[0]
+def is_xmc_json(stream: Stream, options: ReadOptions) -> bool:
+    """Whether a JSONL file holds documents of this layout, and no other field is asked for its labels."""
+    named = bare_name(stream.name) in [f"{short}.json" for short in XMC_SHORT.values()]
+    first = stream.first_line
+    return options.default_labels and (named or (first.lstrip().startswith(b"{") and b'"target_ind"' in first))
 
 
-def read_xmc_folder(folder: Path, options: Options, report: ReadReport) -> Corpus:
-    split = options.split or "train"
-    if split not in _SPLITS:
-        raise UsageError(f"{folder} has the splits train and test, not '{split}'")
-    short, _ = _SPLITS[split]
-    documents = find(folder, f"{short}.json")
+def read_xmc_folder(folder: Path, reading: Reading) -> Corpus:
+    wanted = reading.options.split or DEFAULT
+    split = split_of(wanted)
+    if split not in XMC_SHORT:
+        raise UsageError(f"{folder} has the splits {' and '.join(XMC_SHORT)}, not '{wanted}'")
+    documents = find(folder, f"{XMC_SHORT[split]}.json")
     if documents is not None:
-        report.source = str(documents)
-        with open_stream(documents) as stream, options.run.bar("Reading", stream.size) as stream.bar:
-            return read_xmc_json(stream, options, report)
-    return _read_sparse(folder, short, options, report)
+        reading.report.source = str(documents)
+        with open_stream(documents) as stream, reading.run.bar("Reading", stream.size) as stream.bar:
+            return read_xmc_json(stream, reading)
+    return _read_sparse(folder, split, reading)
 
 
-def read_xmc_json(stream: Stream, options: Options, report: ReadReport) -> Corpus:
+def read_xmc_json(stream: Stream, reading: Reading) -> Corpus:
     """trn.json or tst.json; labels come from lbl.json beside it, reciprocal pairs from filter_labels_*.txt."""
     from longtail.read.jsonl import objects
     from longtail.read.label_file import read_labels
 
-    path = Path(stream.name)
-    fields = _TEXTS if options.text_fields == ("text",) else options.text_fields
+    path, options = Path(stream.name), reading.options
+    fields = _TEXTS if options.default_text else options.text_fields
     labels_at = options.labels or find(path.parent, "lbl.json")
     if labels_at is None:
         raise InputError(path, "the labels are numbers, but there is no lbl.json beside the file to name them")
     table = read_labels(labels_at, fields)
-    builder = Builder(report, options)
+    builder = Builder(reading, columns=table)
     for line, record in objects(stream, builder.bad):
         try:
             if not isinstance(record, dict):
@@ -79,7 +78,7 @@ def read_xmc_json(stream: Stream, options: Options, report: ReadReport) -> Corpu
             builder.bad(str(problem), line)
             continue
         builder.append(text, ident, list(targets), targets.values(), given)
-    corpus = builder.finish(fixed=table)
+    corpus = builder.finish()
     return replace(corpus, reciprocal=_reciprocal(path.parent, _split_of(path), corpus, np.array(builder.kept)))
 
 
@@ -100,48 +99,35 @@ def _targets(record: dict[str, Any], n_labels: int, needed: bool) -> tuple[dict[
         if type(column) is not int or not 0 <= column < n_labels:
             raise RecordError(f"label {str(column)[:40]} is out of range: there are {n_labels} labels, counted from 0")
         if type(weight) not in (int, float) or not np.finfo(np.float32).tiny <= weight <= 1:
-            raise RecordError(
-                f"label {column} has the relevance {str(weight)[:40]}; it must lie above 0 and at most at 1"
-            )
+            raise RecordError(f"label {column} has the relevance {str(weight)[:40]}; it must be above 0 and at most 1")
         targets[column] = max(targets.get(column, 0.0), float(weight))
     return targets, len(columns)
 
 
-def _read_sparse(folder: Path, short: str, options: Options, report: ReadReport) -> Corpus:
+def _read_sparse(folder: Path, split: str, reading: Reading) -> Corpus:
     """trn_X_Xf.txt and trn_X_Y.txt, with lbl_X_Xf.txt or Y_Yf.txt as the labels' own features if there."""
-    from longtail.read.label_file import read_labels
-
+    short, report = XMC_SHORT[split], reading.report
     paths = {part: find(folder, f"{short}_X_{part}.txt") for part in ("Xf", "Y")}
     for part, path in paths.items():
         if path is None:
             raise InputError(folder, f"no {short}_X_{part}.txt, and no {short}.json")
-    if options.skip_bad:
+    if reading.options.skip_bad:
         raise UsageError(f"{folder}: bad lines cannot be skipped where a document is spread over two files")
     report.source = str(paths["Y"])
-    X = _sparse(paths["Xf"], options, report)
-    Y = _sparse(paths["Y"], options, report)
+    X = _sparse(paths["Xf"], reading)
+    Y = _sparse(paths["Y"], reading)
     if X.shape[0] != Y.shape[0]:
         raise InputError(folder, f"{X.shape[0]} documents in {short}_X_Xf.txt, {Y.shape[0]} in {short}_X_Y.txt")
     wrong = np.flatnonzero(~((Y.data > 0) & (Y.data <= 1)))
     if len(wrong):
         line = int(np.searchsorted(Y.indptr, wrong[0], side="right")) + 1
-        raise InputError(report.source, "a label's relevance must lie above 0 and at most at 1", line)
+        raise InputError(report.source, "a label's relevance must be above 0 and at most 1", line)
+    count_documents(Y, X, reading)
     n, n_labels = Y.shape
-    if n_labels > MOST_LABELS:
-        raise InputError(report.source, "the header's numbers are too large to be true", 1)
-    report.documents = n
-    report.require_documents()
-    report.unlabelled = int((np.diff(Y.indptr) == 0).sum())
-    report.empty_texts = int((np.diff(X.indptr) == 0).sum())
-    if options.labels is None:
-        labels = LabelIndex([str(column) for column in range(n_labels)])
-    else:
-        table = read_labels(options.labels)
-        if len(table.names) != n_labels:
-            raise InputError(table.path, f"{len(table.names)} labels, but {report.source} says {n_labels}")
-        labels = LabelIndex(table.names, table.texts)
+    require_all_labels(n_labels, reading, report.source)
+    labels = column_labels(n_labels, reading)
     own = find(folder, "lbl_X_Xf.txt") or find(folder, "Y_Yf.txt")
-    label_X = None if own is None else _sparse(own, options, report)
+    label_X = None if own is None else _sparse(own, reading)
     if label_X is not None and label_X.shape != (n_labels, X.shape[1]):
         label_X = None
         report.notes.append(f"{own} does not fit the documents' features and is left out")
@@ -153,20 +139,18 @@ def _read_sparse(folder: Path, short: str, options: Options, report: ReadReport)
         ids=[str(row) for row in range(n)],
         name=report.source,
     )
-    split = "train" if short == "trn" else "test"
     corpus = replace(corpus, reciprocal=_reciprocal(folder, split, corpus, np.arange(n)))
-    return complete(corpus, report, options)
+    return complete(corpus, reading)
 
 
-def _sparse(path: Path | None, options: Options, report: ReadReport) -> sp.csr_matrix:
-    """A header `N D` and `f:v f:v` a line."""
+def _sparse(path: Path | None, reading: Reading) -> sp.csr_matrix:
+    """A header `N D` and `f:v f:v` per line."""
     assert path is not None
-    with open_stream(path) as stream, options.run.bar("Reading", stream.size) as stream.bar:
-        header = header_of(stream.head.split(b"\n", 1)[0])
+    with open_stream(path) as stream, reading.run.bar("Reading", stream.size) as stream.bar:
+        header = header_of(stream.first_line)
         if header is None or len(header) != 2:
             raise InputError(path, "the first line must be the header: rows, columns", 1)
-        rows: Rows = read_rows(stream, *header, 0, options, ReadReport(str(path)))
-        return rows.features
+        return read_rows(stream, Header(*header, labels=0), replace(reading, report=ReadReport(str(path)))).features
 
 
 def _reciprocal(folder: Path, split: str | None, corpus: Corpus, kept: np.ndarray) -> sp.csr_matrix | None:
@@ -200,8 +184,7 @@ def _reciprocal(folder: Path, split: str | None, corpus: Corpus, kept: np.ndarra
 
 def _split_of(path: Path) -> str | None:
     """The split a documents file belongs to, by its name."""
-    stem = bare_name(path).removesuffix(".json").removesuffix(".jsonl")
-    return next((split for split, names in _SPLITS.items() if stem in names), None)
+    return split_of(bare_name(path).removesuffix(".json").removesuffix(".jsonl"))
 
 
 def find(folder: Path, name: str) -> Path | None:

@@ -6,9 +6,14 @@ number it cannot be sure to round as Python does. `xmc.parse_line` then reads th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from longtail.read.xmc import Parsed
 
 _TENS = 10.0 ** np.arange(23)  # the powers of ten that a double holds exactly
 
@@ -20,13 +25,9 @@ def parse_lines(
     room: int,
     n_features: int,
     n_labels: int,
-    label_ids: NDArray[np.int32],
-    label_lengths: NDArray[np.int32],
-    feature_ids: NDArray[np.int32],
-    values: NDArray[np.float32],
-    feature_lengths: NDArray[np.int32],
+    out: Parsed,
 ) -> tuple[int, int, int, int]:
-    """Fills the arrays with at most `room` lines of data[start:], which ends with a line end.
+    """Fills the arrays of `out` with at most `room` lines of data[start:], which ends with a line end.
 
     Returns the start of the first line not taken, and the numbers of lines, labels and features taken.
     """
@@ -52,7 +53,7 @@ def parse_lines(
                 if digits == 0 or digits > 10 or number >= n_labels:
                     good = False
                     break
-                label_ids[labels + label_count] = number
+                out.label_ids[labels + label_count] = number
                 label_count += 1
                 if data[p] != 44:
                     break
@@ -80,15 +81,15 @@ def parse_lines(
             if not sure:
                 good = False
                 break
-            feature_ids[features + feature_count] = number
-            values[features + feature_count] = value
+            out.feature_ids[features + feature_count] = number
+            out.values[features + feature_count] = value
             feature_count += 1
 
         if not good:
             break
         position = p + 1
-        label_lengths[rows] = label_count
-        feature_lengths[rows] = feature_count
+        out.label_lengths[rows] = label_count
+        out.feature_lengths[rows] = feature_count
         labels += label_count
         features += feature_count
         rows += 1

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from longtail.data import demo as module
+from longtail.data.demo import demo
+from longtail.data.docstrings import long_text, plain, readable, see_also
 from longtail.errors import UsageError
-from longtail.read import demo as module
-from longtail.read.demo import demo, long_text, plain, readable, see_also
 
 
 def summary(text):
@@ -129,7 +130,7 @@ def test_neighbours_know_the_labels(parts):
 
 DIGEST = """
 import hashlib, sys
-from longtail.read.demo import demo
+from longtail.data.demo import demo
 digest = hashlib.sha256()
 for variant in ("short", "long"):
     for part in demo(variant, unseen=True):
@@ -159,7 +160,7 @@ def test_the_corpus_depends_on_neither_hash_seed_nor_imports():
 
 
 def test_docstrings_must_be_there():
-    code = "from longtail.read.demo import demo; demo()"
+    code = "from longtail.data.demo import demo; demo()"
     done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
     assert "UsageError: the embedded corpus is made of docstrings" in done.stderr
 

@@ -10,8 +10,8 @@ import pytest
 import zstandard
 
 from longtail.errors import InputError
-from longtail.read import open as opening
-from longtail.read.open import Stream, bare_name, open_stream
+from longtail.keep import streams
+from longtail.keep.streams import Stream, bare_name, open_stream
 
 LINES = [b"first", b"", b"third \xc3\xa9" + b"x" * 300, b"last"]
 CONTENT = b"\n".join(LINES)
@@ -34,8 +34,8 @@ HOW = ["plain", "gz", "two gz members", "zst", "two zst frames"]
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
 def test_lines_are_the_same_whatever_the_packing_and_chunk(tmp_path, monkeypatch, how, chunk):
-    monkeypatch.setattr(opening, "CHUNK", max(chunk, 4))
-    monkeypatch.setattr(opening, "HEAD", chunk)
+    monkeypatch.setattr(streams, "CHUNK", max(chunk, 4))
+    monkeypatch.setattr(streams, "HEAD", chunk)
     path = tmp_path / "data.bin"
     path.write_bytes(pack(CONTENT, how))
     with open_stream(path) as stream:
@@ -54,7 +54,7 @@ def test_unpacking_is_bounded_by_the_chunk(tmp_path, how):
         sizes = [len(chunk) for chunk in stream.chunks()]
     assert sum(sizes) == 20_000_000
     if "gz" in how or how == "plain":
-        assert max(sizes) <= opening.CHUNK + opening.HEAD
+        assert max(sizes) <= streams.CHUNK + streams.HEAD
 
 
 @pytest.mark.parametrize("how", ["gz", "zst"])
@@ -96,9 +96,9 @@ def test_byte_order_mark_is_dropped():
 
 
 def test_overlong_line(monkeypatch):
-    monkeypatch.setattr(opening, "LONGEST_LINE", 100)
-    monkeypatch.setattr(opening, "CHUNK", 64)
-    monkeypatch.setattr(opening, "HEAD", 64)
+    monkeypatch.setattr(streams, "LONGEST_LINE", 100)
+    monkeypatch.setattr(streams, "CHUNK", 64)
+    monkeypatch.setattr(streams, "HEAD", 64)
     with pytest.raises(InputError, match="x:2: a line of more than"):
         list(Stream(io.BytesIO(b"a\n" + b"b" * 300), "x").lines())
 

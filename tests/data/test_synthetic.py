@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longtail.data import synthetic as module
+from longtail.data.synthetic import synthetic
+from longtail.data.synthetic_kernels import CLUSTER, WORDS_PER_LABEL
 from longtail.errors import UsageError
-from longtail.read import synthetic as module
-from longtail.read.synthetic import CLUSTER, WORDS_PER_LABEL, synthetic
 from longtail.run import Run
 
 

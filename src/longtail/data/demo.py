@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from longtail.corpus import Corpus
+from longtail.data.docstrings import long_text, readable, see_also, summary_of
 from longtail.errors import UsageError, nearest
 from longtail.labels import LabelIndex
 
@@ -41,23 +42,13 @@ _SKIPPED = re.compile(
     "backends|conftest|core|distutils|estimator_checks|externals|f2py|matlib|mypy_plugin|pylab|pyplot|setup|sphinxext"
     "|testing|tests|testutils|_.*"
 )
-_SECTION = re.compile(r"^([^\n]+)\n[-=~]{3,}[ \t]*$", re.MULTILINE)
-_LEFT_OUT = frozenset({"see also", "examples", "example", "references"})
-_SIGNATURE = re.compile(r"^[\w.]+\(.*\)(\s*->.*)?$", re.DOTALL)
-_NAME = r"(?::[\w:]+:)?`?[~.!]{0,2}[A-Za-z_][\w.]*(?:\(\))?`?"
-_NAMES = re.compile(rf"^[-*]?\s*({_NAME}(?:\s*,\s*{_NAME})*)\s*,?\s*(?:$|:(?:\s|$)|--?\s)")
-_QUOTED = re.compile(r"^[-*]?\s*((?::[\w:]+:)?`[^`\n]+`(?:\s*,\s*(?:and\s+)?(?::[\w:]+:)?`[^`\n]+`)*)")
-_SENTENCE = re.compile(
-    r"\([^()]*see\s+also\W[^()]*\)|\bsee\s+also:?\s.*?(?:[.;]\)?(?=\s|$)|\n\s*\n|\Z)", re.IGNORECASE | re.DOTALL
-)
-_IN_QUOTES = re.compile(r"(:[\w:]+:)?(?<!`)`([^`\n]+)`(?!`)")
 
 
 def demo(variant: str = "short", *, unseen: bool = False) -> tuple[Corpus, Corpus]:
     """The training and the test part of the embedded corpus: texts, label texts, ids; counts are the training part's.
 
     variant  "short": name and summary. "long": also the rest of the docstring but its code and its 'See Also'
-    unseen   keep the test labels that no training document has, behind the training labels with a count of 0, and
+    unseen   keep the test labels that no training document has, after the training labels with a count of 0, and
              the test documents that have only such labels. Without it both are left out
 
     Names of one object never fall on both sides of the split. `reciprocal` marks each document's own label.
@@ -97,7 +88,7 @@ class _Object:
 
     @cached_property
     def summary(self) -> str:
-        return _summary(self.doc)[0]
+        return summary_of(self.doc)[0]
 
 
 def _corpus(records: list[_Record], summaries: dict[str, str], variant: str, part: str) -> Corpus:
@@ -330,98 +321,4 @@ def _docstring(value: Any) -> str:
     return _clean(doc)
 
 
-_clean = cache(inspect.cleandoc)  # inherited members come by once a subclass
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# from docstrings to texts
-
-
-def _sections(doc: str) -> Iterator[tuple[str, str]]:
-    """(title in small letters, body) of a numpydoc docstring; the part before the first title has the title ""."""
-    title, start = "", 0
-    for match in _SECTION.finditer(doc):
-        yield title, doc[start : match.start()]
-        title, start = match[1].strip().lower(), match.end()
-    yield title, doc[start:]
-
-
-def _summary(doc: str) -> tuple[str, str]:
-    """(first paragraph, the rest up to the first section), without the signature that compiled functions begin with."""
-    paragraphs = re.split(r"\n\s*\n", _without_directives(next(_sections(doc))[1].strip()))
-    while paragraphs and (_SIGNATURE.match(paragraphs[0]) or not plain(paragraphs[0])):
-        paragraphs.pop(0)
-    rest = "\n\n".join(paragraphs[1:])
-    return (plain(paragraphs[0]) if paragraphs else ""), plain(rest)
-
-
-def see_also(doc: str) -> list[str]:
-    """The names in the 'See Also' section, `.. seealso::` directives and 'see also' sentences of a docstring."""
-    if not re.search(r"see\s*also", doc, re.IGNORECASE):
-        return []
-    bodies = [inspect.cleandoc(body) for title, body in _sections(doc) if title == "see also"]
-    bodies += [inspect.cleandoc(body) for kind, body in _directives(doc) if kind == "seealso"]
-    names: list[str] = []
-    for line in "\n".join(bodies).splitlines():
-        if line[:1].isspace():  # the description of the name above it
-            continue
-        if match := _NAMES.match(line) or _QUOTED.match(line):
-            names += re.split(r"\s*,\s*(?:and\s+)?", match[1])
-    for title, body in _sections(doc):
-        if title != "see also":
-            for sentence in _SENTENCE.finditer(_without_directives(body)):
-                names += [quoted[0] for quoted in _IN_QUOTES.finditer(sentence[0])]
-    bare = [_bare(name) for name in names if not name.startswith((":ref:", ":doc:"))]
-    return [name for name in bare if name]
-
-
-def _bare(name: str) -> str:
-    """A name without role, quotes, the marks of short display, or call brackets."""
-    name = re.sub(r"^:[\w:]+:", "", name).strip("`")
-    if target := re.search(r"<([^>]+)>$", name):
-        name = target[1]
-    return name.lstrip("~.!").removesuffix("()").strip()
-
-
-def long_text(name: str, doc: str) -> str:
-    """Name, summary and the prose of a docstring: everything but code examples, references and 'See Also'."""
-    summary, rest = _summary(doc)
-    parts = [f"{readable(name)}: {summary}", rest]
-    for title, body in list(_sections(doc))[1:]:
-        if title not in _LEFT_OUT:
-            parts.append(plain(_without_directives(body)))
-    return "\n".join(part for part in parts if part)
-
-
-_DIRECTIVE = re.compile(r"^([ \t]*)\.\. ([\w-]+)::[^\n]*(?:\n(?:[ \t]*\n)*\1[ \t]+[^\n]*)*", re.MULTILINE)
-_WORDLESS = frozenset(
-    ["seealso", "math", "plot", "code-block", "deprecated", "versionadded", "versionchanged", "image"]
-)
-
-
-def _directives(doc: str) -> Iterator[tuple[str, str]]:
-    for match in _DIRECTIVE.finditer(doc):
-        yield match[2], match[0].partition("\n")[2]
-
-
-def _without_directives(text: str) -> str:
-    """Directives that hold no prose taken out whole."""
-    return _DIRECTIVE.sub(lambda match: "" if match[2] in _WORDLESS else match[0], text)
-
-
-def plain(text: str) -> str:
-    """Prose on one line: no reStructuredText marks, no 'see also' sentences, which would give the labels away."""
-    text = re.sub(r"^\s*>>>.*$|^\s*\.\.\s*[\w-]*::|^\s*[-=+~]{3,}[-=+~ ]*$", " ", text, flags=re.MULTILINE)
-    text = re.sub(r"::\s*$", ":", text, flags=re.MULTILINE)
-    text = re.sub(r":[\w:]+:`[~.!]*([^`<]*)(<[^>]*>)?`", r"\1", text)
-    text = re.sub(r"`+[~.!]?([^`]*)`+_?", r"\1", text)
-    text = re.sub(r"(?<![\w*`])\*{1,2}(\w[^*\n]*?)\*{1,2}(?![\w*`])", r"\1", _SENTENCE.sub(" ", text))
-    return " ".join(text.split())
-
-
-def readable(name: str) -> str:
-    """A dotted name, followed by its last part in words where that has several: scipy.stats.theilslopes,
-    sklearn.cluster.MiniBatchKMeans (mini batch k means)."""
-    last = name.rpartition(".")[2]
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+", " ", last).strip().lower()
-    return f"{name} ({words})" if " " in words else name
+_clean = cache(inspect.cleandoc)  # inherited members turn up again in every subclass

@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from longtail.errors import InputError
-from longtail.run import Bar
+
+if TYPE_CHECKING:
+    from longtail.run import Bar
 
 #: Bytes read, and at most unpacked, at a time.
 CHUNK = 1 << 20
@@ -96,6 +98,10 @@ class Stream:
         return data
 
     @property
+    def first_line(self) -> bytes:
+        return self.head.split(b"\n", 1)[0]
+
+    @property
     def bar(self) -> Bar | None:
         return self._bar
 
@@ -121,7 +127,7 @@ class Stream:
             data = block
             while data:
                 if unpack.eof:
-                    data = data.lstrip(b"\0")  # padding behind a member, as tape writers leave it
+                    data = data.lstrip(b"\0")  # padding after a member, as tape writers leave it
                     if not data:
                         break
                     unpack = zlib.decompressobj(31)
@@ -198,7 +204,7 @@ class Stream:
             yield number + 1, last
 
     def blocks_of_lines(self) -> Iterator[bytes]:
-        """Chunks cut behind line ends; the last line gets an end if it has none."""
+        """Chunks cut after line ends; the last line gets an end if it has none."""
         begun: list[bytes] = []
         length = 0
         for chunk in self.chunks():

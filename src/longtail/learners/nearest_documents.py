@@ -1,8 +1,8 @@
 """Nearest documents: a document's labels are those of the training documents most similar to it.
 
 Nothing is trained: the training documents are kept and vote, each as strongly as it is similar (see
-`longtail.cluster.similar_documents`). It finds labels that have a single document, and errs elsewhere than separators do,
-so it is at its best as a member of an ensemble.
+`longtail.cluster.similar_documents`). It finds labels that have a single document, and errs elsewhere than separators
+do, so it is at its best as a member of an ensemble.
 """
 
 from __future__ import annotations

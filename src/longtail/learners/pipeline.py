@@ -162,6 +162,8 @@ class Pipeline(Learner):
         if not judges and not self.rerank:  # nothing comes after it, so there is nothing to keep it for
             return learner.learn(readable, fit)
         fit.train(learner, readable)
+        if not judges:
+            return learner
         view = copy.copy(self)
         view.learner, view.rerank = learner, []
         view._take_sizes()

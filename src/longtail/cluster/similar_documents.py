@@ -17,11 +17,11 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, Longs
+from longtail.arrays import Floats, Ints, Longs, keep_best
 from longtail.corpus import Corpus
 from longtail.part import Arrays
 from longtail.run import Run
-from longtail.scores import Scores, keep_best, top_k
+from longtail.scores import Scores, top_k
 
 #: Documents whose votes are counted in one task.
 CHUNK = 512

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from longtail.augment.gandalf import Gandalf
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.graphs.walk import expected_visits, soft_annotations
+from longtail.graphs.label_walk import expected_visits, soft_annotations
 from longtail.labels import LabelIndex
 from longtail.read.synthetic import synthetic
 from longtail.run import Run

@@ -152,7 +152,7 @@ def _share_of_label_texts(corpus: Corpus) -> float:
 
 def label_facts(corpus: Corpus, names: Sequence[str], run: Run) -> list[dict[str, Any]]:
     """What `inspect --label --json` prints: each label with its neighbours, weights as shares of its own visits."""
-    from longtail.graphs.walk import expected_visits
+    from longtail.graphs.label_walk import expected_visits
 
     labels = corpus.labels
     columns = [_column(corpus, name) for name in names]

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from short_text_cases import ONE, WEIGHTED, titles  # noqa: E402
 
 from longtail.augment.gandalf import Gandalf  # noqa: E402
-from longtail.graphs.walk import label_graph, propagation  # noqa: E402
+from longtail.graphs.label_walk import label_graph, propagation  # noqa: E402
 from longtail.learners.neural import label_text  # noqa: E402
 from longtail.learners.neural.decaf import Decaf  # noqa: E402
 from longtail.learners.neural.heads import PooledNetwork  # noqa: E402

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.arrays import SparseRows, largest_entries
+from longtail.cluster.balanced import balanced
 from longtail.corpus import Corpus
-from longtail.graphs.cluster import balanced, largest_entries
 from longtail.learners.neural.base import texts_of
 from longtail.learners.neural.label_text import AboutLabels, unit
 from longtail.run import Run
@@ -46,8 +47,7 @@ def smoothed(graph: sp.csr_matrix, vectors: sp.csr_matrix, run: Run) -> sp.csr_m
 
     def one(low: int) -> sp.csr_matrix:
         rows = sp.csr_matrix(graph[low : low + CHUNK] @ vectors)
-        start, indices, values = largest_entries(rows.indptr.astype(np.int64), rows.indices, rows.data, most)
-        return sp.csr_matrix((values, indices, start), shape=rows.shape)
+        return largest_entries(SparseRows.of(rows), most).matrix(rows.shape[1])
 
     return sp.vstack(run.map(one, range(0, L, CHUNK)), format="csr")
 
@@ -58,10 +58,5 @@ def grouped(vectors: sp.csr_matrix, alone: NDArray[np.bool_], size: int, run: Ru
     first = int(alone.sum())
     cluster[alone] = np.arange(first)
     rest = unit(sp.csr_matrix(vectors[np.flatnonzero(~alone)]))
-    rows = (
-        rest.indptr.astype(np.int64),
-        rest.indices.astype(np.int32, copy=False),
-        rest.data.astype(np.float32, copy=False),
-    )
-    cluster[~alone] = balanced(rows, rest.shape[1], size, run) + first
+    cluster[~alone] = balanced(SparseRows.of(rest), rest.shape[1], size, run) + first
     return cluster

@@ -46,11 +46,11 @@ class SparseRows(NamedTuple):
         )
 
     @property
-    def count(self) -> int:
+    def n_rows(self) -> int:
         return len(self.start) - 1
 
     def matrix(self, n_columns: int) -> sp.csr_matrix:
-        return sp.csr_matrix((self.values, self.indices, self.start), shape=(self.count, n_columns))
+        return sp.csr_matrix((self.values, self.indices, self.start), shape=(self.n_rows, n_columns))
 
 
 @njit(nogil=True, cache=True, fastmath=True)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 
-def starts_of(lengths: NDArray[np.integer] | Sequence[int]) -> NDArray[np.int64]:
+def starts_of(lengths: NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]) -> NDArray[np.int64]:
     """int64 (n + 1,): where each of n runs begins when they are laid end to end, and where the last one ends."""
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])

@@ -56,7 +56,7 @@ def naive_scores(tree: Tree, x: np.ndarray, discount=1.0, logistic=False) -> dic
 
 
 def naive_list(per_tree: list[dict[int, float]], k: int, n_labels: int) -> dict[int, float]:
-    """The k best labels by the mean over trees, in order: 25 from the 50 best of each tree, 25 from the 100 best, ..."""
+    """The k best labels by the mean over trees, in order: 25 from the 50 best per tree, 25 from the 100 best, ..."""
     if len(per_tree) == 1:
         return dict(sorted(per_tree[0].items(), key=lambda pair: -pair[1])[:k])
     listed: dict[int, float] = {}

@@ -19,7 +19,7 @@ def balanced(rows: SparseRows, n_features: int, size: int, run: Run, *, name: st
 
     Rows are unit vectors. The same for any number of threads.
     """
-    cluster = np.zeros(rows.count, dtype=np.int32)
+    cluster = np.zeros(rows.n_rows, dtype=np.int32)
     level = [np.arange(len(cluster), dtype=np.int32)]
     depth = 0
     while any(len(members) > size for members in level):

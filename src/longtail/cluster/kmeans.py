@@ -22,7 +22,7 @@ def k_means(rows: SparseRows, n_features: int, k: int, rng: np.random.Generator,
     Single-member clusters join the nearest other cluster, as Bonsai does. The result does not depend on the
     number of threads: rows are assigned one by one, and a centre sums its rows in their order.
     """
-    n = rows.count
+    n = rows.n_rows
     seeds = np.sort(rng.choice(n, size=min(k, n), replace=False))
     k = len(seeds)
     centre = np.zeros((n_features, -(-k // 8) * 8), dtype=np.float32)

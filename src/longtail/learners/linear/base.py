@@ -114,7 +114,7 @@ class LinearLearner(Learner):
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
         rows = SparseRows.of(unit_rows(corpus.features, UNIT))
-        n, k = rows.count, min(k, self.n_labels_)
+        n, k = rows.n_rows, min(k, self.n_labels_)
         steps = np.array(depths(k, self.n_labels_, len(self.trees_)))
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)

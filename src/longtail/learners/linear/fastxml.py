@@ -113,7 +113,7 @@ class FastXML(Learner):
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
         rows = _rows(corpus)
-        n, k = rows.count, min(k, self.n_labels_)
+        n, k = rows.n_rows, min(k, self.n_labels_)
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
 
@@ -253,7 +253,7 @@ def _centres(corpus: Corpus) -> Centres:
         by_feature.data,
         norm.astype(np.float32),
     )
-    return Centres(*map(read_only, made))
+    return Centres(*(read_only(array) for array in made))
 
 
 def _inverse(sizes: NDArray[np.float64]) -> NDArray[np.float64]:

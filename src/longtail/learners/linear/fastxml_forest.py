@@ -61,7 +61,7 @@ class Forest(NamedTuple):
             np.concatenate([forest.label for forest in forests]),
             np.concatenate([forest.share for forest in forests]),
         )
-        return cls(*map(read_only, made))
+        return cls(*(read_only(array) for array in made))
 
     @property
     def trees(self) -> int:

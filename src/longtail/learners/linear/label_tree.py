@@ -36,7 +36,7 @@ class LabelSpace(NamedTuple):
 
     @property
     def n_labels(self) -> int:
-        return self.vectors.count
+        return self.vectors.n_rows
 
 
 @dataclass(kw_only=True)

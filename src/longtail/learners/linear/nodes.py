@@ -52,11 +52,11 @@ class Documents:
 
     @property
     def count(self) -> int:
-        return self.rows.count
+        return self.rows.n_rows
 
     def carried_labels(self) -> Ints:
         """Labels that some document carries, rising; the others stay out of the trees."""
-        n_labels = self.labels.count
+        n_labels = self.labels.n_rows
         label = np.repeat(np.arange(n_labels), np.diff(self.labels.start))
         strength = np.bincount(label, weights=self.labels.values, minlength=n_labels)
         return np.flatnonzero(strength).astype(np.int32)

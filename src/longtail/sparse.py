@@ -28,6 +28,11 @@ def pieces_of(starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDAr
     return shift + np.arange(len(shift))
 
 
+def pair_keys(matrix: sp.csr_matrix) -> NDArray[np.int64]:
+    """int64 (nnz,): one number per stored entry, rising where rows are sorted."""
+    return rows_of_pairs(matrix) * matrix.shape[1] + matrix.indices
+
+
 def entries_kept(matrix: sp.csr_matrix, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
     """int64 (n + 1,): where the rows begin when only some of the stored entries are kept."""
     return starts_of(kept)[matrix.indptr]

@@ -237,9 +237,10 @@ def _stored(matrix: Any, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which of the columns ids (n, k) the rows of a csr matrix (n, L) hold; never -1."""
     import numpy as np
 
+    from longtail.sparse import pair_keys
+
     n, width = matrix.shape
-    there = np.repeat(np.arange(n), np.diff(matrix.indptr)) * width + matrix.indices
-    return np.isin(np.arange(n)[:, None] * width + ids, there) & (ids >= 0)
+    return np.isin(np.arange(n)[:, None] * width + ids, pair_keys(matrix)) & (ids >= 0)
 
 
 def _count(tagger: Tagger, name: str) -> int:

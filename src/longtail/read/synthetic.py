@@ -18,6 +18,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.run import Run
+from longtail.sparse import starts_of
 
 WORDS_PER_LABEL = 4  # the first of them is shared by the labels of a cluster
 CLUSTER = 8  # labels in a cluster
@@ -140,7 +141,7 @@ def _check(
 
 
 def _csr(lengths: NDArray[np.integer], columns: NDArray[np.int32], values: NDArray[np.float32], width: int) -> Any:
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indptr = starts_of(lengths)
     matrix = sp.csr_matrix((values, columns, indptr), shape=(len(lengths), width), copy=False)
     matrix.has_canonical_format = True  # rows are made sorted and free of duplicates
     return matrix

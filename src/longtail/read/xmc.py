@@ -15,6 +15,7 @@ from longtail.errors import InputError
 from longtail.labels import LabelIndex
 from longtail.read.builder import LabelTable, Options, ReadReport, RecordError, complete
 from longtail.read.open import Stream, decode
+from longtail.sparse import starts_of
 
 #: Every label gets a name and a count before the first line is read; a header above this is taken for a lie.
 MOST_LABELS = 100_000_000
@@ -189,7 +190,7 @@ def _matrix(
     ids: NDArray[np.int32], values: NDArray[np.float32] | None, lengths: NDArray[np.int32], width: int
 ) -> tuple[sp.csr_matrix, int]:
     """csr float32 (n, width) and how many entries were given twice: values add up, labels (no values) stay 1."""
-    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    indptr = starts_of(lengths)
     data = np.ones(len(ids), dtype=np.float32) if values is None else values
     matrix = sp.csr_matrix((data, ids, indptr), shape=(len(lengths), width))
     given = matrix.nnz

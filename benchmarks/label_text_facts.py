@@ -16,7 +16,7 @@ import numpy as np
 from common import RESULTS, run_rows
 from label_text import CORPORA, apart, corpora, folded
 from longtail.features.tfidf import Tfidf
-from longtail.graphs.walk import expected_visits, random_walks, soft_annotations
+from longtail.graphs.label_walk import expected_visits, random_walks, soft_annotations
 from longtail.learners.neural.base import label_texts
 
 RESULT = RESULTS / "label-text-facts.json"

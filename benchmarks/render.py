@@ -341,7 +341,7 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
     if not all_results:
         raise UsageError(f"{results} has no results yet; run benchmarks/peers.py first")
     wanted = {docs: page(all_results)}
-    for marked in (readme, docs.parent / "nearest-neighbours.md", *sorted(docs.parent.glob("methods/*.md"))):
+    for marked in (readme, *sorted(docs.parent.glob("methods/*.md"))):
         if marked.exists():
             wanted[marked] = filled(marked.read_text(encoding="utf-8"), blocks(all_results), marked.name)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

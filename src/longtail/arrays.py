@@ -1,16 +1,56 @@
-"""Short names for the array types that kernels take, and the product most of them spend their time in."""
+"""What numba kernels share: short names for array types, sparse rows, products, lists of the best, random bits."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
 import numpy as np
+import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
+
+from longtail.sparse import starts_of
 
 Bools = NDArray[np.bool_]
 Shorts = NDArray[np.uint16]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+class SparseRows(NamedTuple):
+    """Rows of a sparse matrix as kernels take them: row r has values[start[r]:start[r + 1]] in columns `indices`."""
+
+    start: Longs
+    indices: Ints
+    values: Floats
+
+    @classmethod
+    def of(cls, matrix: sp.csr_matrix) -> Self:
+        return cls(
+            matrix.indptr.astype(np.int64),
+            matrix.indices.astype(np.int32, copy=False),
+            matrix.data.astype(np.float32, copy=False),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[SparseRows]) -> Self:
+        """The rows of all parts, one part after the other."""
+        lengths = np.concatenate([np.diff(part.start) for part in parts])
+        return cls(
+            starts_of(lengths),
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([part.values for part in parts]),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.start) - 1
+
+    def matrix(self, n_columns: int) -> sp.csr_matrix:
+        return sp.csr_matrix((self.values, self.indices, self.start), shape=(self.n_rows, n_columns))
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -33,3 +73,115 @@ def add_products(indices: Ints, values: Floats, start: int, stop: int, matrix: F
         for j in range(width):
             out[j] += v * row[j]
         p += 1
+
+
+@njit(nogil=True, cache=True)
+def keep_best(value: np.float32, label: int, ids: Ints, values: Floats, filled: int) -> int:
+    """Puts (value, label) into a list sorted by (-value, label) if it belongs there; the new length of the list."""
+    k = len(ids)
+    if filled == k:
+        if value < values[k - 1] or (value == values[k - 1] and label > ids[k - 1]):
+            return filled
+        slot = k - 1
+    else:
+        slot = filled
+        filled += 1
+    while slot > 0 and (values[slot - 1] < value or (values[slot - 1] == value and ids[slot - 1] > label)):
+        values[slot] = values[slot - 1]
+        ids[slot] = ids[slot - 1]
+        slot -= 1
+    values[slot] = value
+    ids[slot] = label
+    return filled
+
+
+@njit(nogil=True, cache=True)
+def append_below(value: np.float32, label: int, ids: Ints, values: Floats, filled: int) -> int:
+    """Puts (value, label) behind a list sorted by (-value, label), its value lowered as far as the order needs.
+
+    The new length of the list: a label that could only be put there below 0 stays out, as does one beyond its end.
+    """
+    if filled == len(ids):
+        return filled
+    if filled > 0:
+        value = min(value, values[filled - 1])
+        if value == values[filled - 1] and label < ids[filled - 1]:
+            if value == 0:
+                return filled
+            value = np.nextafter(value, np.float32(-np.inf))
+    values[filled] = value
+    ids[filled] = label
+    return filled + 1
+
+
+@njit(nogil=True, cache=True)
+def mixed_bits(x: np.uint64) -> np.uint64:
+    """splitmix64's finisher: neighbouring numbers give unrelated ones."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(nogil=True, cache=True)
+def with_own_columns(rows: SparseRows, chosen: Ints, slot: Ints) -> tuple[SparseRows, Ints]:
+    """Some of the rows with the columns they use numbered from 0 in rising order, and those columns.
+
+    slot  int32 (columns,), all -1, and left so
+    """
+    size = 0
+    for row in chosen:
+        size += rows.start[row + 1] - rows.start[row]
+    start = np.empty(len(chosen) + 1, dtype=np.int64)
+    local = np.empty(size, dtype=np.int32)
+    data = np.empty(size, dtype=np.float32)
+    used = np.empty(min(size, len(slot)), dtype=np.int32)
+    n_used = 0
+    for row in chosen:
+        for p in range(rows.start[row], rows.start[row + 1]):
+            if slot[rows.indices[p]] < 0:
+                slot[rows.indices[p]] = 0
+                used[n_used] = rows.indices[p]
+                n_used += 1
+    used = used[:n_used].copy()
+    used.sort()
+    for a in range(n_used):
+        slot[used[a]] = a
+    start[0] = 0
+    q = 0
+    for i in range(len(chosen)):
+        for p in range(rows.start[chosen[i]], rows.start[chosen[i] + 1]):
+            local[q] = slot[rows.indices[p]]
+            data[q] = rows.values[p]
+            q += 1
+        start[i + 1] = q
+    for a in range(n_used):
+        slot[used[a]] = -1
+    return SparseRows(start, local, data), used
+
+
+@njit(nogil=True, cache=True)
+def largest_entries(rows: SparseRows, most: int) -> SparseRows:
+    """Each row's `most` largest values (the first of equals), in the order they had."""
+    count = len(rows.start) - 1
+    start = np.zeros(count + 1, dtype=np.int64)
+    for i in range(count):
+        start[i + 1] = start[i] + min(most, rows.start[i + 1] - rows.start[i])
+    kept_indices = np.empty(start[-1], dtype=np.int32)
+    kept_values = np.empty(start[-1], dtype=np.float32)
+    for i in range(count):
+        low, high = rows.start[i], rows.start[i + 1]
+        least, equals = np.float32(-np.inf), 0
+        if high - low > most:
+            least = np.partition(rows.values[low:high], high - low - most)[high - low - most]
+            equals = most - np.sum(rows.values[low:high] > least)
+        q = start[i]
+        for p in range(low, high):
+            if rows.values[p] == least:
+                equals -= 1
+                if equals < 0:
+                    continue
+            if rows.values[p] >= least:
+                kept_indices[q] = rows.indices[p]
+                kept_values[q] = rows.values[p]
+                q += 1
+    return SparseRows(start, kept_indices, kept_values)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.labels import LabelIndex
-from longtail.sparse import rows_of_pairs, starts_of
+from longtail.sparse import entries_kept, pieces_of, rows_of_pairs, starts_of
 
 if TYPE_CHECKING:
     from longtail.noise import FeatureNoise
@@ -251,7 +251,7 @@ class Corpus:
         renumber = np.full(self.n_labels, -1, dtype=np.int64)
         renumber[columns] = np.arange(len(columns))
         kept = renumber[self.Y.indices] >= 0
-        indptr = np.concatenate([[0], np.cumsum(kept)])[self.Y.indptr]
+        indptr = entries_kept(self.Y, kept)
         Y = sp.csr_matrix(
             (self.Y.data[kept], renumber[self.Y.indices[kept]].astype(np.int32), indptr), (len(self), len(columns))
         )
@@ -292,7 +292,7 @@ class Corpus:
         kept = self.labels.frequency[self.Y.indices] > 0
         if kept.all():
             return self
-        indptr = np.concatenate([[0], np.cumsum(kept)])[self.Y.indptr]
+        indptr = entries_kept(self.Y, kept)
         Y = sp.csr_matrix((self.Y.data[kept], self.Y.indices[kept], indptr), shape=self.Y.shape)
         return replace(self, Y=Y, pair_weight=None if self.pair_weight is None else self.pair_weight[kept])
 
@@ -363,9 +363,7 @@ def _folded(text: str) -> str:
 
 def _entries(indptr: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.int64]:
     """Positions of the stored entries of some rows, in the rows' order."""
-    lengths = indptr[rows + 1] - indptr[rows]
-    starts = np.repeat(indptr[rows] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-    return starts + np.arange(lengths.sum())
+    return pieces_of(indptr[rows], indptr[rows + 1] - indptr[rows])
 
 
 def _recolumn(
@@ -376,6 +374,6 @@ def _recolumn(
     row = rows_of_pairs(matrix)
     kept = np.flatnonzero(new >= 0)
     order = kept[np.lexsort((new[kept], row[kept]))]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row[order], minlength=matrix.shape[0]))])
+    indptr = starts_of(np.bincount(row[order], minlength=matrix.shape[0]))
     shape = (matrix.shape[0], width)
     return sp.csr_matrix((matrix.data[order], new[order].astype(np.int32), indptr), shape), order

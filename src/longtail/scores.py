@@ -9,6 +9,9 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from longtail.arrays import append_below, keep_best
+from longtail.sparse import starts_of
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
@@ -36,18 +39,15 @@ class Scores:
         return Scores(np.pad(self.ids, wider, constant_values=-1), np.pad(self.values, wider))
 
     def followed_by(self, longer: Scores) -> Scores:
-        """These labels, then those of a longer list that are not among them, in its order and no higher than these.
+        """These labels, then those of a longer list that are not among them, in its order and lower than these.
 
         So the first k of any longer list are the k best, however many are asked for.
         """
         if longer.k <= self.k:
             return self
-        known = (longer.ids[:, :, None] == self.ids[:, None, :]).any(axis=2)
-        rest = Scores(np.where(known, -1, longer.ids).astype(np.int32), np.where(known, 0, longer.values)).sorted()
-        rest = rest.top(longer.k - self.k)
-        last = np.where(self.ids >= 0, self.values, np.float32(np.inf)).min(axis=1, keepdims=True, initial=np.inf)
-        values = np.where(rest.ids >= 0, np.minimum(rest.values, last), np.float32(0)).astype(np.float32)
-        return Scores(np.hstack([self.ids, rest.ids]), np.hstack([self.values, values]))
+        ids, values = self.top(longer.k).ids.copy(), self.top(longer.k).values.copy()
+        _append_unlisted(ids, values, longer.ids, longer.values)
+        return Scores(ids, values)
 
     def rows(self, rows: NDArray[np.integer] | slice) -> Scores:
         return Scores(self.ids[rows], self.values[rows])
@@ -62,7 +62,7 @@ class Scores:
     def to_csr(self, n_labels: int) -> sp.csr_matrix:
         """The stored scores as a sparse matrix (n, n_labels)."""
         present = self.ids >= 0
-        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        indptr = starts_of(present.sum(axis=1))
         return sp.csr_matrix((self.values[present], self.ids[present], indptr), shape=(len(self), n_labels))
 
     @classmethod
@@ -89,22 +89,29 @@ def top_k(
     for row in range(n):
         filled = 0
         for p in range(indptr[row], indptr[row + 1]):
-            value, label = values[p], ids[p]
-            if value == 0:
-                continue
-            if filled == k and (
-                value < best_values[row, k - 1] or (value == best_values[row, k - 1] and label > best_ids[row, k - 1])
-            ):
-                continue
-            slot = filled if filled < k else k - 1
-            filled = min(filled + 1, k)
-            while slot > 0 and (
-                best_values[row, slot - 1] < value
-                or (best_values[row, slot - 1] == value and best_ids[row, slot - 1] > label)
-            ):
-                best_values[row, slot] = best_values[row, slot - 1]
-                best_ids[row, slot] = best_ids[row, slot - 1]
-                slot -= 1
-            best_values[row, slot] = value
-            best_ids[row, slot] = label
+            if values[p] != 0:
+                filled = keep_best(values[p], ids[p], best_ids[row], best_values[row], filled)
     return best_ids, best_values
+
+
+@njit(nogil=True, cache=True)
+def _append_unlisted(
+    ids: NDArray[np.int32],
+    values: NDArray[np.float32],
+    longer_ids: NDArray[np.int32],
+    longer_values: NDArray[np.float32],
+) -> None:
+    """Fills the padding of lists (n, k) with the labels of longer lists (n, K) that they do not have."""
+    for row in range(len(ids)):
+        listed = 0
+        while listed < ids.shape[1] and ids[row, listed] >= 0:
+            listed += 1
+        known = np.sort(ids[row, :listed])
+        filled = listed
+        for a in range(longer_ids.shape[1]):
+            label = longer_ids[row, a]
+            if label < 0:
+                break
+            at = np.searchsorted(known, label)
+            if at == listed or known[at] != label:
+                filled = append_below(longer_values[row, a], label, ids[row], values[row], filled)

@@ -16,7 +16,7 @@ from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.features.tfidf import Tfidf
 from longtail.fit import Fit
-from longtail.graphs.walk import expected_visits, soft_annotations
+from longtail.graphs.label_walk import expected_visits, soft_annotations
 from longtail.labels import LabelIndex
 from longtail.learners.pipeline import Pipeline
 from longtail.run import Run

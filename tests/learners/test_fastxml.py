@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from longtail.arrays import SparseRows
 from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
 from longtail.evaluate import evaluate
@@ -19,7 +20,7 @@ from longtail.labels import LabelIndex
 from longtail.learners.linear.fastxml import FastXML, PfastreXML, _discounts, _rows
 from longtail.learners.linear.fastxml_forest import route
 from longtail.learners.linear.fastxml_kernels import leaf_means, part, rank
-from longtail.learners.linear.fastxml_solver import candidates, solve_l1
+from longtail.learners.linear.fastxml_solver import L1Options, Sides, candidates, solve_l1
 from longtail.run import Run
 from longtail.tagger import Tagger
 
@@ -50,9 +51,7 @@ def leaves_of(learner, corpus) -> np.ndarray:
     f = learner.forest_
     out = np.full((f.trees, len(corpus)), -1, dtype=np.int32)
     lookup = np.zeros(corpus.X.shape[1], dtype=np.float32)
-    route(
-        *_rows(corpus), 0, len(corpus), f.tree_start, f.child, f.bias, f.weight_start, f.feature, f.weight, lookup, out
-    )
+    route(_rows(corpus), f, lookup, out)
     assert not lookup.any()
     return out
 
@@ -67,9 +66,8 @@ def run_part(Y, positive, tolerance=1e-6, pair_weight=None):
     gain, _ = FastXML().gains(corpus)
     positive = np.array(positive, dtype=bool)
     discount = _discounts(corpus.n_labels).astype(np.float32)
-    mean = part(
-        corpus.Y.indptr.astype(np.int64), corpus.Y.indices, gain, corpus.n_labels, discount, tolerance, positive
-    )
+    pairs = SparseRows.of(corpus.Y)._replace(values=gain)
+    mean = part(pairs, corpus.n_labels, discount, tolerance, positive)
     return mean, positive
 
 
@@ -161,18 +159,16 @@ def logistic_problem(seed, n=300, d=80, signed=False):
 
 def own_solution(X, positive, cost, eps=0.01, newton=10, passes=10):
     n, d = X.shape
-    costs = cost * n / positive.sum(), cost * n / (n - positive.sum())
+    sides = Sides(positive, cost * n / positive.sum(), cost * n / (n - positive.sum()))
     bounds, slot = np.zeros((d, 2), dtype=np.float32), np.zeros(d, dtype=np.int32)
     rows = np.arange(n, dtype=np.int32)
-    used, *columns, slope = candidates(
-        X.indptr.astype(np.int64), X.indices, X.data, rows, positive, *costs, bounds, slot
-    )
+    columns = candidates(SparseRows.of(X), rows, sides, bounds, slot)
     assert not bounds.any() and not slot.any()
     state = np.array([99], dtype=np.uint64)
-    w = solve_l1(*columns, slope, positive, *costs, eps, newton, passes, state)
+    w = solve_l1(columns, sides, L1Options(eps, newton, passes), state)
     weights = np.zeros(d)
-    weights[used] = w[:-1]
-    return weights, float(w[-1]), used
+    weights[columns.features] = w[:-1]
+    return weights, float(w[-1]), columns.features
 
 
 def objective(X, positive, cost, weights, bias):
@@ -229,15 +225,14 @@ def test_a_separator_that_cannot_pay_is_zero():
 def test_a_leaf_by_hand():
     corpus = corpus_of([[1, 1, 0, 0], [1, 0, 0.5, 0], [1, 0, 0, 1]])
     weights = np.array([1, 1, 0, 1, 1, 1], dtype=np.float32)  # the pair (document 1, label 0) is left out
-    strength = corpus.Y.data * weights
+    pairs = SparseRows.of(corpus.Y)._replace(values=corpus.Y.data * weights)
     zeros, slot = np.zeros(4, dtype=np.float32), np.zeros(4, dtype=np.int32)
-    arguments = corpus.Y.indptr.astype(np.int64), corpus.Y.indices, strength
     rows = np.arange(3, dtype=np.int32)
-    labels, shares = leaf_means(*arguments, np.ones(4, dtype=np.float32), rows, 100, zeros, slot)
+    labels, shares = leaf_means(pairs, np.ones(4, dtype=np.float32), rows, 100, zeros, slot)
     assert labels.tolist() == [0, 1, 2, 3]
     np.testing.assert_allclose(shares, [1, 1 / 3, 1 / 6, 1 / 3], rtol=1e-6)  # label 0: 2 of the 2 that count
     factor = np.array([0.1, 1, 1, 1], dtype=np.float32)
-    labels, shares = leaf_means(*arguments, factor, rows, 2, zeros, slot)
+    labels, shares = leaf_means(pairs, factor, rows, 2, zeros, slot)
     assert labels.tolist() == [1, 3], "the two largest, ties by label"
     assert not zeros.any() and not slot.any()
 

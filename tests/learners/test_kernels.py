@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, solve
+from longtail.arrays import SparseRows
+from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, Positives, SolverOptions, solve
 from longtail.noise import FeatureNoise
-
-NO_NOISE = FeatureNoise(0, 1.0, 0.0, 0, np.full(1, -1, dtype=np.int32))
 
 
 def run_solver(X, Y, *, strength=None, faint=None, loss=SQUARED_HINGE, cost=1.0, eps=1e-5, passes=3000, seed=1):
@@ -22,12 +21,10 @@ def run_solver(X, Y, *, strength=None, faint=None, loss=SQUARED_HINGE, cost=1.0,
     X, Y = sp.csr_matrix(X, dtype=np.float32), sp.csr_matrix(Y, dtype=np.float32)
     costs = np.full(Y.nnz, cost, np.float32) if strength is None else np.asarray(strength, np.float32)
     faint = np.zeros(X.shape[0], bool) if faint is None else np.asarray(faint)
-    return solve(
-        X.indptr.astype(np.int64), X.indices, X.data, X.shape[1],
-        Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs, faint,
-        *NO_NOISE.rows(np.zeros(len(Y.indptr) - 1, int)).virtual_rows(), np.zeros(1, np.int32), 1.0, 0.0, 0, Y.shape[1],
-        loss, cost, eps, passes, seed,
-    )[:, : Y.shape[1]]  # fmt: skip
+    positives = Positives(Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs, faint)
+    options = SolverOptions(loss, cost, eps, passes, 0.0)
+    noise = FeatureNoise.none(X.shape[0]).arrays()
+    return solve(SparseRows.of(X), X.shape[1], positives, noise, Y.shape[1], options, seed)[:, : Y.shape[1]]
 
 
 def objective(w, X, y, cost, loss):

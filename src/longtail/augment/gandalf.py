@@ -1,7 +1,7 @@
 """Gandalf (https://openreview.net/forum?id=05ff9BRSMzE): label texts as documents, annotated by the label graph.
 
 A label's text Z_j is a document of that label (self-annotation) and, less surely, of labels that are correlated with it
-(soft annotations). With G the label correlation graph of `longtail.graphs.walk`, the row of label j is
+(soft annotations). With G the label correlation graph of `longtail.graphs.label_walk`, the row of label j is
 
     x = Z_j          y_j = 1          y_m = strength * min(1, G_jm / G_jj)   where G_jm / G_jj > 0.1, else 0
 
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from longtail.augment.base import Augmenter
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.graphs.walk import KINDS, label_graph, soft_annotations
+from longtail.graphs.label_walk import KINDS, label_graph, soft_annotations
 from longtail.part import option
 from longtail.registry import name_of
 from longtail.run import Run

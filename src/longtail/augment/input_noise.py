@@ -19,6 +19,7 @@ from longtail.corpus import Corpus
 from longtail.noise import FeatureNoise
 from longtail.part import option
 from longtail.run import Run
+from longtail.sparse import rows_of_pairs
 
 
 @dataclass(kw_only=True)
@@ -52,7 +53,7 @@ def tail_documents(corpus: Corpus, tau: float) -> NDArray[np.bool_]:
     """Documents with at least one label behind the most frequent share tau; with tau 0 every document with a label."""
     counted = corpus.labels if corpus.labels.documents else corpus.counted().labels
     head = counted.head_by_share(tau) if 0 < tau < 1 else np.full(corpus.n_labels, tau == 1)
-    row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
+    row = rows_of_pairs(corpus.Y)
     mask = np.zeros(len(corpus), dtype=bool)
     mask[row[~head[corpus.Y.indices] & (corpus.weighted_targets() > 0)]] = True
     return mask

@@ -28,7 +28,7 @@ from longtail.features.tokens import PAD, Tokens
 from longtail.part import Part, option
 from longtail.registry import name_of
 from longtail.run import Run
-from longtail.sparse import rows_of_pairs
+from longtail.sparse import pair_keys, rows_of_pairs
 
 if TYPE_CHECKING:
     from longtail.learners.neural.batches import Batch
@@ -108,13 +108,8 @@ def joined_targets(
     if own.pair_weight is None:
         return total, None
     weights = np.ones(total.nnz, dtype=np.float32)
-    weights[np.searchsorted(_keys(total), _keys(own.Y))] = own.pair_weight
+    weights[np.searchsorted(pair_keys(total), pair_keys(own.Y))] = own.pair_weight
     return total, weights
-
-
-def _keys(matrix: sp.csr_matrix) -> Longs:
-    """int64 (nnz,), rising: one number for each stored pair."""
-    return np.repeat(np.arange(matrix.shape[0]) * matrix.shape[1], np.diff(matrix.indptr)) + matrix.indices
 
 
 @dataclass(kw_only=True)
@@ -198,7 +193,7 @@ def annotated(batch: Batch, row: Longs, soft: sp.csr_matrix) -> Batch:
     """
     import torch
 
-    document = row[np.repeat(np.arange(len(row)), np.diff(soft.indptr))]
+    document = row[rows_of_pairs(soft)]
     label, value = soft.indices.astype(np.int64), soft.data
     labels, targets = batch.labels.cpu().numpy(), batch.targets.cpu().numpy().copy()
     weights = None if batch.weights is None else batch.weights.cpu().numpy()

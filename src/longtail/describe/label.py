@@ -44,7 +44,7 @@ class LabelFacts:
 
 def describe_labels(corpus: Corpus, names: Sequence[str], *, run: Run | None = None) -> list[LabelFacts]:
     """What each label is, in the order of the names; the label graph of the corpus is walked once for all."""
-    from longtail.graphs.walk import expected_visits
+    from longtail.graphs.label_walk import expected_visits
 
     if isinstance(names, str):
         raise UsageError(f"names is a list of labels: ['{names}'], not '{names}'")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from longtail.features import kernels
 from longtail.features.tokenise import tokenise
+from longtail.sparse import starts_of
 
 #: Characters a chunk aims at: small enough for its tables to stay in the processor's cache, large enough for Python's
 #: part to be negligible. Results do not depend on it.
@@ -53,7 +54,16 @@ class Counted(NamedTuple):
         return len(self.offsets) - 1
 
 
-class Rows(NamedTuple):
+class _TermTable(NamedTuple):
+    """Terms while they are being counted; see `kernels.count_terms`."""
+
+    hashes: NDArray[np.uint64]
+    pairs: NDArray[np.int32]
+    slots: NDArray[np.int32]
+    last: NDArray[np.int64]
+
+
+class ColumnCounts(NamedTuple):
     """Counts by column: rows sorted by column, no column twice. int64 (documents + 1,), int32, int32."""
 
     indptr: NDArray[np.int64]
@@ -89,23 +99,23 @@ def count(texts: Sequence[str], n: int) -> Counted:
     last = np.full(words + most, -1, dtype=np.int64)
     indptr = np.empty(len(ends) + 1, dtype=np.int64)
     ids, counts = np.empty((2, n * tokens), dtype=np.int32)
-    known, entries = kernels.count_terms(stream, ends, words, n, hashes, pairs, slots, last, indptr, ids, counts)
+    table = _TermTable(hashes, pairs, slots, last)
+    known, entries = kernels.count_terms(stream, ends, words, n, table, Entries(indptr, ids, counts, 0))
     # Copies let go of the room that was not needed.
     kept = Entries(indptr, ids[:entries].copy(), counts[:entries].copy(), words + known)
     return Counted(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept)
 
 
-def by_column(entries: Entries, columns: NDArray[np.int32]) -> Rows:
+def by_column(entries: Entries, columns: NDArray[np.int32]) -> ColumnCounts:
     """Counts by column, given each node's column (-1 for none)."""
     order = np.argsort(columns, kind="stable")
     order = order[np.searchsorted(columns[order], 0) :]
-    starts = np.zeros(entries.nodes + 1, dtype=np.int64)
-    np.cumsum(entries.document_frequency(), out=starts[1:])
+    starts = starts_of(entries.document_frequency())
     rows, amounts, new_columns, new_counts = np.empty((4, len(entries.ids)), dtype=np.int32)
-    indptr = np.empty(len(entries.indptr), dtype=np.int64)
-    kernels.arrange(*entries[:3], starts, columns, order, rows, amounts, indptr, new_columns, new_counts)
-    kept = int(indptr[-1])
-    return Rows(indptr, new_columns[:kept].copy(), new_counts[:kept].copy())
+    made = ColumnCounts(np.empty(len(entries.indptr), dtype=np.int64), new_columns, new_counts)
+    kernels.arrange(entries, starts, columns, order, rows, amounts, made)
+    kept = int(made.indptr[-1])
+    return ColumnCounts(made.indptr, new_columns[:kept].copy(), new_counts[:kept].copy())
 
 
 def folded(entries: Entries, columns: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:

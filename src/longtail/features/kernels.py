@@ -18,18 +18,21 @@ FACTOR = np.uint64(31)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def count_terms(stream, ends, words, n, hashes, pairs, slots, last, indptr, ids, counts):  # type: ignore[no-untyped-def]
+def count_terms(stream, ends, words, n, table, out):  # type: ignore[no-untyped-def]
     """The terms of each document with their counts, in order of first appearance.
 
     stream  int32 (S,), word nodes; ends: int64 (documents,)
     words   T; n: the longest n-gram
+    table   of these arrays:
     hashes  uint64 (T + (n - 1) S,), the words' filled in, the n-grams' written
     pairs   int32 ((n - 1) S, 2), written
     slots   int32 (a power of 2 that is at least twice the room in pairs,), -1 everywhere
     last    int64 (T + (n - 1) S,), -1 everywhere: where a node was counted last
-    indptr  int64 (documents + 1,), ids and counts: int32 (n S,), written
+    out     indptr int64 (documents + 1,), ids and counts int32 (n S,), written
     Gives the number of pairs and the number of entries written.
     """
+    hashes, pairs, slots, last = table
+    indptr, ids, counts = out.indptr, out.ids, out.counts
     mask = len(slots) - 1
     known = 0
     entries = 0
@@ -125,16 +128,18 @@ def place(hashes, first, slots):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def arrange(indptr, ids, counts, starts, columns, order, rows, amounts, new_indptr, new_columns, new_counts):  # type: ignore[no-untyped-def]
+def arrange(entries, starts, columns, order, rows, amounts, out):  # type: ignore[no-untyped-def]
     """Entries by node to entries by column: rows sorted, equal columns added up, nodes without a column left out.
 
-    indptr, ids, counts  entries by node, rows in any order
+    entries    indptr, ids, counts by node, rows in any order
     starts     int64 (nodes + 1,), sums of the nodes' document frequencies
     columns    int32 (nodes,), -1 for none; order: int64, the nodes that have one, by column
     rows, amounts        int32 (entries,), scratch
-    new_indptr           int64 (rows + 1,), written; new_columns and new_counts: int32 (entries,), written
+    out        indptr int64 (rows + 1,), columns and counts int32 (entries,), written
     Writing the entries by node first and then walking the nodes by column sorts all rows at once, in linear time.
     """
+    indptr, ids, counts = entries.indptr, entries.ids, entries.counts
+    new_indptr, new_columns, new_counts = out
     documents = len(indptr) - 1
     cursor = starts.copy()
     for row in range(documents):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from longtail.errors import UsageError
 from longtail.features import kernels
 from longtail.features.base import Features
-from longtail.features.counted import CHUNK_CHARACTERS, Counted, Entries, Rows, by_column, chunks, count, folded
+from longtail.features.counted import CHUNK_CHARACTERS, ColumnCounts, Counted, Entries, by_column, chunks, count, folded
 from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
 from longtail.part import Arrays, option
 from longtail.run import Run
@@ -156,7 +156,7 @@ class Tfidf(Features):
     def _hashed(self, part: Counted) -> NDArray[np.int32]:
         return (part.hashes & np.uint64((1 << (self.hash_bits or 0)) - 1)).astype(np.int32)
 
-    def _weigh(self, rows: Rows) -> Weighed:
+    def _weigh(self, rows: ColumnCounts) -> Weighed:
         data = np.empty(len(rows.columns), dtype=np.float32)
         kernels.weigh(rows.indptr, rows.columns, rows.counts, self.idf_, self.sublinear, data)
         return rows.indptr, rows.columns, data

@@ -79,12 +79,29 @@ def tokenise(texts: Sequence[str]) -> Words:
     stream = np.empty(most, dtype=np.int32)
     begins, offsets = np.empty((2, most + 1), dtype=np.int64)
     ends = np.cumsum(lengths + 1)
-    words, blob, hashes = _tokenise(
-        data, ends, word_table(), packed, packed.view(np.uint8), runs[0], runs[1], stream, begins, offsets
-    )
+    room = _Room(packed, packed.view(np.uint8), runs[0], runs[1], stream, begins, offsets)
+    words, blob, hashes = _tokenise(data, ends, word_table(), room)
     # Copies let go of the room that was not needed.
     tokens = int(ends[-1]) if len(ends) else 0
     return Words(stream[:tokens].copy(), ends, blob, offsets[: words + 1].copy(), hashes[:words].copy())
+
+
+class _Room(NamedTuple):
+    """Arrays that the kernel writes.
+
+    packed, lower         one document's lower-case bytes, as uint64 and as uint8
+    run_starts, run_ends  where its runs of word characters begin and end
+    stream                int32, the words' numbers, document after document
+    begins, offsets       int64, where each word begins in eights, and in bytes
+    """
+
+    packed: NDArray[np.uint64]
+    lower: NDArray[np.uint8]
+    run_starts: NDArray[np.int64]
+    run_ends: NDArray[np.int64]
+    stream: NDArray[np.int32]
+    begins: NDArray[np.int64]
+    offsets: NDArray[np.int64]
 
 
 def _encoded(text: str) -> bytes:
@@ -112,7 +129,7 @@ def _eight(packed, start, length):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _tokenise(data, ends, table, packed, lower, run_starts, run_ends, stream, begins, offsets):  # type: ignore[no-untyped-def]
+def _tokenise(data, ends, table, given):  # type: ignore[no-untyped-def]
     """data: UTF-8 bytes, each document closed by a newline; ends: int64, one behind each document's newline; on return
     where each document ends in `stream`, which takes the words' numbers.
 
@@ -121,6 +138,7 @@ def _tokenise(data, ends, table, packed, lower, run_starts, run_ends, stream, be
     last eight filled up with zeros, and h = mix(h ^ eight) from h = 0 on. For words of up to eight bytes that is a
     bijection, so two short words with one hash are the same word; longer ones are compared in full.
     """
+    packed, lower, run_starts, run_ends, stream, begins, offsets = given
     documents = len(ends)
     # Open addressing. A slot is two numbers: the hash, and twice the word's number plus 2, plus 1 if it is short.
     capacity = 1024

@@ -26,6 +26,7 @@ from longtail.keep.files import atomic_file
 from longtail.keep.safetensors import read_arrays, write_arrays
 from longtail.part import Arrays
 from longtail.run import Run
+from longtail.sparse import pieces_of, starts_of
 
 #: Fills rows up to a common length.
 PAD = 0
@@ -39,7 +40,7 @@ CACHE_VARIABLE = "LONGTAIL_CACHE"
 #: Part of every key: another layout of the files gets other names.
 _CACHE_FORMAT = b"longtail tokens 1"
 
-Rows = NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
+RowNumbers = NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +74,15 @@ class Tokens:
         """int64 (n,)"""
         return np.diff(self.indptr)
 
-    def rows(self, rows: Rows) -> Tokens:
+    def rows(self, rows: RowNumbers) -> Tokens:
         """The documents of these rows (numbers, or a mask), in the order given."""
         return _taken(self.ids, *self._spans(rows))
 
-    def padded(self, rows: Rows) -> NDArray[np.int64]:
+    def padded(self, rows: RowNumbers) -> NDArray[np.int64]:
         """int64 (B, T): those documents one a row, filled up with PAD; T is the longest one's length, at least 1."""
         starts, lengths = self._spans(rows)
         matrix = np.full((len(lengths), int(lengths.max(initial=1))), PAD, dtype=np.int64)
-        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = self.ids[_positions(starts, lengths)]
+        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = self.ids[pieces_of(starts, lengths)]
         return matrix
 
     def cut(self, max_length: int) -> Tokens:
@@ -92,7 +93,7 @@ class Tokens:
             return self
         return _taken(self.ids, self.indptr[:-1], np.minimum(lengths, max_length))
 
-    def _spans(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _spans(self, rows: RowNumbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each of the documents begins, and its length."""
         chosen: NDArray[Any] = np.asarray(rows)
         if not chosen.size:
@@ -106,21 +107,9 @@ def _check_length(max_length: int) -> None:
         raise UsageError(f"a document keeps at least one token; max_length is {max_length}")
 
 
-def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64 (sum of lengths,): start, start + 1, ... of each span, one span after the other."""
-    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return shift + np.arange(len(shift))
-
-
 def _taken(ids: NDArray[np.int32], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Tokens:
     """The spans of ids as documents."""
-    return Tokens(ids[_positions(starts, lengths)], _indptr(lengths))
-
-
-def _indptr(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    indptr = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    return indptr
+    return Tokens(ids[pieces_of(starts, lengths)], starts_of(lengths))
 
 
 def _joined(parts: list[Tokens]) -> Tokens:
@@ -128,7 +117,7 @@ def _joined(parts: list[Tokens]) -> Tokens:
     if not parts:
         return Tokens(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
     return Tokens(
-        np.concatenate([part.ids for part in parts]), _indptr(np.concatenate([part.lengths for part in parts]))
+        np.concatenate([part.ids for part in parts]), starts_of(np.concatenate([part.lengths for part in parts]))
     )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from longtail.features import kernels
 from longtail.features.counted import Counted, power_of_two
 from longtail.part import Arrays
+from longtail.sparse import pieces_of, starts_of
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -75,8 +76,7 @@ def table(hashes: NDArray[np.uint64], room: int) -> NDArray[np.int32]:
 
 def gather(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Pieces of the blob one after the other."""
-    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return blob[shift + np.arange(len(shift))]
+    return blob[pieces_of(starts, lengths)]
 
 
 @dataclass
@@ -343,7 +343,7 @@ def select(
     lengths = np.diff(gathered.offsets)[words]
     vocabulary = Vocabulary(
         blob=gather(gathered.blob, gathered.offsets[words], lengths),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        offsets=starts_of(lengths),
         slots=table(gathered.hashes[words], 2 * len(words)),
         columns=columns[np.concatenate([words, grams])],
         pairs=number[gathered.pairs[grams - T]],

@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.sparse import rows_of_pairs
+
 
 def cooccurrence(Y: sp.csr_matrix) -> sp.csr_matrix:
     """csr float32 (L, L): documents with both labels; the diagonal is empty, for no label is its own neighbour."""
@@ -20,9 +22,9 @@ def cooccurrence(Y: sp.csr_matrix) -> sp.csr_matrix:
 def strongest(graph: sp.csr_matrix, most: int) -> NDArray[np.int32]:
     """int32 (L, K): each label's neighbours, the strongest first (ties by number), at most `most`; padded with -1."""
     L = graph.shape[0]
-    row = np.repeat(np.arange(L), np.diff(graph.indptr))
+    row = rows_of_pairs(graph)
     order = np.lexsort((graph.indices, -graph.data, row))
-    place = np.arange(len(order)) - np.repeat(graph.indptr[:-1], np.diff(graph.indptr))
+    place = np.arange(len(order)) - graph.indptr[row]
     kept = place < most
     neighbours = np.full((L, int(place[kept].max(initial=-1)) + 1), -1, dtype=np.int32)
     neighbours[row[kept], place[kept]] = graph.indices[order][kept]

@@ -68,8 +68,12 @@ class Ensemble(Learner):
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         k = min(k, self.n_labels_)
-        found = self._averaged(corpus, SHORTLIST, run)
-        return found.top(k) if k <= SHORTLIST else found.followed_by(self._averaged(corpus, k, run)).top(k)
+        depth = SHORTLIST
+        found = self._averaged(corpus, depth, run)
+        while depth < k:  # in steps that do not depend on k, so that the first of any longer list are the same
+            depth *= 2
+            found = found.followed_by(self._averaged(corpus, depth, run))
+        return found.top(k)
 
     def _averaged(self, corpus: Corpus, depth: int, run: Run | None) -> Scores:
         """The best labels by the average over the members' lists, each of so many labels."""

@@ -17,6 +17,7 @@ from longtail.labels import LabelIndex
 from longtail.read.builder import RecordError, complete
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
+from longtail.sparse import starts_of
 
 #: Every label gets a name and a count, whether or not a document has it; a header above this is taken to be wrong.
 MOST_LABELS = 100_000_000
@@ -253,7 +254,7 @@ def _matrix(
     ids: NDArray[np.int32], values: NDArray[np.float32] | None, lengths: NDArray[np.int32], width: int
 ) -> tuple[sp.csr_matrix, int]:
     """csr float32 (n, width) and how many entries were given twice: values add up, labels (no values) stay 1."""
-    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    indptr = starts_of(lengths)
     data = np.ones(len(ids), dtype=np.float32) if values is None else values
     matrix = sp.csr_matrix((data, ids, indptr), shape=(len(lengths), width))
     given = matrix.nnz

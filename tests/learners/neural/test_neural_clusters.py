@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 
 from short_text_cases import ONE
 
+from longtail.arrays import SparseRows, largest_entries
 from longtail.corpus import Corpus
-from longtail.graphs.cluster import largest_entries
 from longtail.labels import LabelIndex
 from longtail.learners.neural import clusters
 from longtail.learners.neural.clusters import grouped, label_clusters
@@ -78,10 +78,9 @@ def test_what_neighbours_lend_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_first_of_equal_entries_stay() -> None:
-    start, indices, values = largest_entries(
-        np.array([0, 4, 4, 5]), np.array([9, 2, 7, 1, 3], np.int32), np.array([1, 2, 1, 1, 5], np.float32), 2
-    )
-    assert (start.tolist(), indices.tolist(), values.tolist()) == ([0, 2, 2, 3], [9, 2, 3], [1, 2, 5])
+    indices, values = np.array([9, 2, 7, 1, 3], np.int32), np.array([1, 2, 1, 1, 5], np.float32)
+    found = largest_entries(SparseRows(np.array([0, 4, 4, 5]), indices, values), 2)
+    assert tuple(array.tolist() for array in found) == ([0, 2, 2, 3], [9, 2, 3], [1, 2, 5])
 
 
 def test_frequent_labels_are_clusters_of_their_own() -> None:

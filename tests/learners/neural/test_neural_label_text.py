@@ -14,11 +14,12 @@ torch = pytest.importorskip("torch")
 from short_text_cases import ONE, WEIGHTED, titles  # noqa: E402
 
 from longtail.augment.gandalf import Gandalf  # noqa: E402
-from longtail.graphs.walk import label_graph, propagation  # noqa: E402
+from longtail.graphs.label_walk import label_graph, propagation  # noqa: E402
 from longtail.learners.neural import label_text  # noqa: E402
 from longtail.learners.neural.decaf import Decaf  # noqa: E402
 from longtail.learners.neural.heads import PooledNetwork  # noqa: E402
-from longtail.learners.neural.label_text import AboutLabels, LabelText, LabelTextNetwork, unit  # noqa: E402
+from longtail.learners.neural.label_text import AboutLabels, LabelText, LabelTextNetwork  # noqa: E402
+from longtail.sparse import unit_rows  # noqa: E402
 
 #: Words of width 2, and texts of two labels: the first word alone, and 0.6 of the first and 0.8 of the second.
 WORDS = [[1.0, -2.0], [0.0, 5.0], [9.0, 9.0]]
@@ -59,7 +60,7 @@ def random_labels(labels: int = 20, words: int = 9, seed: int = 0) -> AboutLabel
     def drawn(*shape: int) -> sp.csr_matrix:
         return sp.csr_matrix(np.where(rng.random(shape) < 0.3, rng.random(shape), 0).astype(np.float32))
 
-    return AboutLabels(unit(drawn(labels, words)), drawn(labels, labels))
+    return AboutLabels(unit_rows(drawn(labels, words)), drawn(labels, labels))
 
 
 def logit(share: float) -> float:
@@ -238,5 +239,5 @@ class TestClusters:
         assert about.texts.dtype == about.graph.dtype == np.float32
 
     def test_unit_leaves_empty_rows(self) -> None:
-        made = unit(sp.csr_matrix(np.array([[3, 4], [0, 0]], dtype=np.float32))).toarray()
+        made = unit_rows(sp.csr_matrix(np.array([[3, 4], [0, 0]], dtype=np.float32))).toarray()
         np.testing.assert_allclose(made, [[0.6, 0.8], [0, 0]], rtol=1e-6)

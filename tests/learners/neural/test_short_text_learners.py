@@ -38,8 +38,8 @@ from longtail.learners.neural.synchronised import TwoHeads  # noqa: E402
 from longtail.registry import build, config_of  # noqa: E402
 from longtail.scores import Scores  # noqa: E402
 
-HAS_NEAREST = find_spec("longtail.graphs.nearest") is not None
-needs_nearest = pytest.mark.skipif(not HAS_NEAREST, reason="needs longtail.graphs.nearest")
+HAS_NEAREST = find_spec("longtail.cluster.neighbours") is not None
+needs_nearest = pytest.mark.skipif(not HAS_NEAREST, reason="needs longtail.cluster.neighbours")
 #: All forms of all learners.
 CASES = [
     *(pytest.param(config, id=name) for name, config in LEARNERS.items()),

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.arrays import SparseRows
 from longtail.augment.base import LabelVectors
 from longtail.capabilities import CORPUS_SPACES, Capabilities
 from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.learners.base import Learner
-from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE
-from longtail.learners.linear.nodes import Documents, Solver, train_node
-from longtail.learners.linear.tree import CHUNK, Shape, Tree, average, search
+from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
+from longtail.learners.linear.nodes import Documents, Node, train_node
+from longtail.learners.linear.resume import Pieces
+from longtail.learners.linear.tree import CHUNK, SearchOptions, Shape, Tree, average, depths, search
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
 from longtail.scores import Scores
+from longtail.sparse import unit_rows
 
 LOSSES = {"squared-hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+
+#: Rows whose squared lengths are no further from 1 are taken as they are.
+UNIT = 1e-3
 
 
 @dataclass(kw_only=True)
@@ -34,7 +40,7 @@ class LinearLearner(Learner):
     eps: float = option(
         0.5, "stop when no document violates the optimum by more (papers: 0.1; measured as good)", low=1e-6
     )
-    max_passes: int = option(20, "passes over a node's documents at the most (Parabel, Bonsai)", low=1)
+    max_passes: int = option(20, "passes over a node's documents, at most (Parabel, Bonsai)", low=1)
     prune: float = option(0.1, "weights no larger are dropped (Parabel, Bonsai)", low=0)
 
     if TYPE_CHECKING:
@@ -43,23 +49,38 @@ class LinearLearner(Learner):
     beam_width = 1
     discount_of_ancestors = 1.0
     all_documents = False
+    n_trees = 1
 
     @abstractmethod
-    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> list[Shape]:
-        """One shape a tree."""
+    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
+        """What gives the shapes of trees by their numbers; the shape of a tree does not depend on the others."""
 
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True)
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
-        run = fit.run
-        corpus = replace(corpus, X=unit_rows(corpus.features))
+        pieces = Pieces(fit, self, corpus)
+        corpus = replace(corpus, X=unit_rows(corpus.features, UNIT))
         documents = Documents.of(corpus)
-        with run.stage("cluster"):
-            shapes = self.shapes(corpus, documents, run)
-        with run.stage("train"):
-            self.trees_ = self._train(shapes, documents, run)
+        shapes: Callable[[Sequence[int]], list[Shape]] | None = None
+
+        def grow(numbers: Sequence[int]) -> list[Tree]:
+            nonlocal shapes
+            with fit.run.stage("cluster"):
+                shapes = shapes or self.shapes(corpus, documents, fit.run)
+                found = shapes(numbers)
+            with fit.run.stage("train"):
+                return self._train(numbers, found, documents, fit.run)
+
+        def restored(arrays: Arrays) -> Tree:
+            return Tree.from_arrays(dict(arrays), documents.n_features, corpus.n_labels)
+
+        if pieces.kept:
+            one_each = ([t] for t in range(self.n_trees))
+            self.trees_ = [pieces.made(own, lambda: grow(own)[0], Tree.arrays, restored) for own in one_each]  # noqa: B023
+        else:
+            self.trees_ = grow(range(self.n_trees))
         self.n_labels_, self.n_features_ = corpus.n_labels, documents.n_features
         return self
 
@@ -67,34 +88,24 @@ class LinearLearner(Learner):
         """Separators have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
         return self.learn(corpus, fit)
 
-    def _train(self, shapes: list[Shape], documents: Documents, run: Run) -> list[Tree]:
-        """One task a node over all trees; the result does not depend on the number of threads."""
-        solver = Solver(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
-        below = [_members(shape) for shape in shapes]
-        tasks = [(t, node) for t, shape in enumerate(shapes) for node in range(shape.nodes)]
-        label_count = np.diff(documents.label_start)
-
-        def slots(task: tuple[int, int]) -> int:
-            starts = shapes[task[0]].slot_start
-            return int(starts[task[1] + 1] - starts[task[1]])
+    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, run: Run) -> list[Tree]:
+        """One task per node over all trees; the result does not depend on the number of threads."""
+        options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
+        nodes = [_nodes(shape) for shape in shapes]
+        tasks = [(t, number) for t, shape in enumerate(shapes) for number in range(shape.nodes)]
+        label_count = np.diff(documents.labels.start)
 
         def cost(task: tuple[int, int]) -> float:
-            pairs = documents.count if self.all_documents else label_count[below[task[0]][task[1]][0]].sum()
-            return float(pairs) * (4 + slots(task))
+            node = nodes[task[0]][task[1]]
+            pairs = documents.count if self.all_documents else label_count[node.labels].sum()
+            return float(pairs) * (4 + node.n_children)
 
         def one(task: tuple[int, int]) -> Any:
-            t, node = task
-            members, child = below[t][node]
-            seed = run.seed_of(f"tree/{t}/node/{node}")
+            t, number = task
+            seed = run.seed_of(f"tree/{numbers[t]}/node/{number}")
+            sure_only = not shapes[t].leaf[number]
             return train_node(
-                documents,
-                members,
-                child,
-                slots(task),
-                solver,
-                seed,
-                all_documents=self.all_documents,
-                sure_only=not shapes[t].leaf[node],
+                documents, nodes[t][number], options, seed, all_documents=self.all_documents, sure_only=sure_only
             )
 
         trained = iter(run.map(one, tasks, cost=cost, title="Training"))
@@ -102,28 +113,21 @@ class LinearLearner(Learner):
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
-        X = unit_rows(corpus.features)
-        n = X.shape[0]
-        k = min(k, self.n_labels_)
-        # with several trees a label may rank low in one and high on the mean
-        depth = k if len(self.trees_) == 1 else min(max(2 * k, 50), self.n_labels_)
-        indptr, indices, values = X.indptr.astype(np.int64), X.indices, X.data.astype(np.float32, copy=False)
+        rows = SparseRows.of(unit_rows(corpus.features, UNIT))
+        n, k = rows.n_rows, min(k, self.n_labels_)
+        steps = np.array(depths(k, self.n_labels_, len(self.trees_)))
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
-        loss = LOSSES[self.loss]
-        trees = [list(tree.arrays().values()) for tree in self.trees_]
+        options = SearchOptions(LOSSES[self.loss], self.beam_width, self.discount_of_ancestors)
 
         def one(first: int) -> None:
             last = min(first + CHUNK, n)
             lookup = np.full(self.n_features_, -1, dtype=np.int32)
-            tree_ids = np.empty((len(trees), last - first, depth), dtype=np.int32)
-            tree_scores = np.empty((len(trees), last - first, depth), dtype=np.float32)
-            for t, arrays in enumerate(trees):
-                search(
-                    indptr, indices, values, first, last, *arrays, loss, self.beam_width, self.discount_of_ancestors,
-                    lookup, tree_ids[t], tree_scores[t],
-                )  # fmt: skip
-            average(tree_ids, tree_scores, ids[first:last], scores[first:last])
+            tree_ids = np.empty((len(self.trees_), last - first, steps[-1, 0]), dtype=np.int32)
+            tree_scores = np.empty(tree_ids.shape, dtype=np.float32)
+            for t, tree in enumerate(self.trees_):
+                search(rows, first, tree, options, lookup, tree_ids[t], tree_scores[t])
+            average(tree_ids, tree_scores, steps, ids[first:last], scores[first:last])
 
         run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
         return Scores(ids, scores)
@@ -146,26 +150,17 @@ class LinearLearner(Learner):
         self.n_features_, self.n_labels_ = n_features, n_labels
 
 
-def unit_rows(X: sp.csr_matrix) -> sp.csr_matrix:
-    """X with every row at length 1, as all the label trees' papers have it; X itself where that is so already."""
-    squares = np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0), X.indptr[:-1].astype(np.int64))
-    squares[np.diff(X.indptr) == 0] = 0
-    if (np.abs(squares[squares > 0] - 1) < 1e-3).all():
-        return X
-    scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
-    values = X.data * np.repeat(scale, np.diff(X.indptr))
-    return sp.csr_matrix((values.astype(np.float32), X.indices, X.indptr), shape=X.shape)
-
-
-def _members(shape: Shape) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """For each node the labels below it, grouped by child, and the child each lies under."""
-    below: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = [None] * shape.nodes  # type: ignore[list-item]
-    for node in range(shape.nodes - 1, -1, -1):
-        targets = shape.slot_target[shape.slot_start[node] : shape.slot_start[node + 1]]
+def _nodes(shape: Shape) -> list[Node]:
+    """For each node the labels below it."""
+    found: list[Node] = [None] * shape.nodes  # type: ignore[list-item]
+    for number in range(shape.nodes - 1, -1, -1):
+        targets = shape.slot_target[shape.slot_start[number] : shape.slot_start[number + 1]]
         groups = (
-            [np.array([t], dtype=np.int32) for t in targets] if shape.leaf[node] else [below[t][0] for t in targets]
+            [targets[j : j + 1] for j in range(len(targets))]
+            if shape.leaf[number]
+            else [found[target].labels for target in targets]
         )
-        sizes = [len(g) for g in groups]
-        members = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
-        below[node] = (members, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
-    return below
+        labels = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
+        child = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in groups])
+        found[number] = Node(labels, child, len(groups))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,20 +10,35 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.arrays import SparseRows
 from longtail.augment.base import LabelVectors
 from longtail.capabilities import CORPUS_SPACES, Capabilities
 from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.learners.base import Learner
-from longtail.learners.linear.fastxml_forest import Forest, best_by_trees, best_by_trees_and_centres, read_only, route
-from longtail.learners.linear.fastxml_kernels import grow
-from longtail.learners.linear.tree import CHUNK, _require_starts
+from longtail.learners.linear.fastxml_forest import (
+    Centres,
+    Forest,
+    TailOptions,
+    best_by_trees,
+    best_by_trees_and_centres,
+    read_only,
+    route,
+)
+from longtail.learners.linear.fastxml_kernels import GrowthOptions, LabelPairs, grow
+from longtail.learners.linear.fastxml_solver import L1Options
+from longtail.learners.linear.resume import Pieces
+from longtail.learners.linear.tree import CHUNK, require_starts
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
 from longtail.scores import Scores
+from longtail.sparse import rows_of_pairs
 
 #: A partition is done when a turn raises its mean nDCG by less (FastXML's code).
 TOLERANCE = 1e-6
+
+#: Trees that are kept together by a run that may be killed, at least.
+GROUP = 10
 
 
 @dataclass(kw_only=True)
@@ -33,12 +49,12 @@ class FastXML(Learner):
     """
 
     trees: int = option(50, "trees, which differ by their random seed (FastXML)", low=1, high=10_000)
-    max_leaf: int = option(10, "documents in a leaf at the most, unless they cannot be parted (FastXML)", low=1)
-    leaf_labels: int = option(100, "labels a leaf keeps (FastXML)", low=1)
+    max_leaf: int = option(10, "documents per leaf at most, unless they cannot be parted (FastXML)", low=1)
+    leaf_labels: int = option(100, "labels that a leaf keeps (FastXML)", low=1)
     cost: float = option(1.0, "C, weight of a node's logistic loss against the size of its weights (FastXML)", low=1e-6)
     eps: float = option(0.01, "a separator is done when its violations fell to this share (FastXML)", low=1e-6)
-    max_newton: int = option(10, "Newton steps of a separator at the most (FastXML)", low=1)
-    max_passes: int = option(10, "passes over the weights within a Newton step at the most (FastXML)", low=1)
+    max_newton: int = option(10, "Newton steps per separator at most (FastXML)", low=1)
+    max_passes: int = option(10, "passes over the weights per Newton step at most (FastXML)", low=1)
 
     if TYPE_CHECKING:
         n_features_: int
@@ -49,9 +65,9 @@ class FastXML(Learner):
         The gain is strength / IDCG, the ideal being that of a document whose labels all count 1.
         """
         strength = _strength(corpus)
-        row = np.repeat(np.arange(len(corpus)), np.diff(corpus.Y.indptr))
+        row = rows_of_pairs(corpus.Y)
         counted = np.bincount(row[strength > 0], minlength=len(corpus))
-        ideal = np.concatenate([[0.0], np.cumsum(_discounts(int(counted.max(initial=0))))])[counted]
+        ideal = np.append(0.0, np.cumsum(_discounts(int(counted.max(initial=0)))))[counted]
         gain = strength / np.where(ideal > 0, ideal, 1.0)[row]
         return gain.astype(np.float32), np.ones(corpus.n_labels, dtype=np.float32)
 
@@ -64,58 +80,58 @@ class FastXML(Learner):
         return self.learn(corpus, fit)
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
-        run = fit.run
-        indptr, indices, values = _rows(corpus)
-        n_features = corpus.features.shape[1]
-        strength = _strength(corpus)
-        gain, label_weight = self.gains(corpus)
-        pairs = corpus.Y.indptr.astype(np.int64), corpus.Y.indices.astype(np.int32, copy=False), gain, strength
-        discount = _discounts(corpus.n_labels).astype(np.float32)
+        rows, n_features = _rows(corpus), corpus.features.shape[1]
+        pairs = self._pairs(corpus)
+        separator = L1Options(self.eps, self.max_newton, self.max_passes)
+        options = GrowthOptions(self.max_leaf, self.leaf_labels, TOLERANCE, self.cost, separator)
+        pieces = Pieces(fit, self, corpus)
 
-        def one(tree: int) -> tuple[NDArray[Any], ...]:
-            return grow(
-                indptr, indices, values, n_features, *pairs, label_weight, discount, self.max_leaf, self.leaf_labels,
-                self.cost, self.eps, self.max_newton, self.max_passes, TOLERANCE, run.seed_of(f"tree/{tree}"),
-            )  # fmt: skip
+        def one(tree: int) -> Forest:
+            return grow(rows, n_features, pairs, options, fit.run.seed_of(f"tree/{tree}"))
 
-        with run.stage("train"):
-            self.forest_ = Forest.of(run.map(one, range(self.trees), title="Training"))
+        def group(trees: Sequence[int]) -> Forest:
+            def make() -> Forest:
+                return Forest.joined(fit.run.map(one, trees, title="Training"))
+
+            return pieces.made(
+                trees, make, Forest.arrays, lambda kept: Forest.from_arrays(dict(kept), n_features, corpus.n_labels)
+            )
+
+        size = max(GROUP, fit.run.workers) if pieces.kept else self.trees
+        with fit.run.stage("train"):
+            groups = (range(low, min(low + size, self.trees)) for low in range(0, self.trees, size))
+            self.forest_ = Forest.joined([group(trees) for trees in groups])
         self.n_labels_, self.n_features_ = corpus.n_labels, n_features
         return self
+
+    def _pairs(self, corpus: Corpus) -> LabelPairs:
+        gain, label_weight = self.gains(corpus)
+        pairs = SparseRows.of(corpus.Y)
+        discount = _discounts(corpus.n_labels).astype(np.float32)
+        return LabelPairs(pairs._replace(values=gain), pairs._replace(values=_strength(corpus)), label_weight, discount)
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
         rows = _rows(corpus)
-        forest = self.forest_
-        n = len(rows[0]) - 1
-        k = min(k, self.n_labels_)
+        n, k = rows.n_rows, min(k, self.n_labels_)
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
 
         def one(first: int) -> None:
             last = min(first + CHUNK, n)
-            leaf = np.empty((forest.trees, last - first), dtype=np.int32)
-            lookup = np.zeros(self.n_features_, dtype=np.float32)
-            route(
-                *rows, first, last, forest.tree_start, forest.child, forest.bias,
-                forest.weight_start, forest.feature, forest.weight, lookup, leaf,
-            )  # fmt: skip
-            self._best(leaf, rows, first, ids[first:last], scores[first:last])
+            own = rows._replace(start=rows.start[first : last + 1])
+            leaf = np.empty((self.forest_.trees, last - first), dtype=np.int32)
+            route(own, self.forest_, np.zeros(self.n_features_, dtype=np.float32), leaf)
+            self._best(leaf, own, ids[first:last], scores[first:last])
 
         run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
         return Scores(ids, scores)
 
     def _best(
-        self,
-        leaf: NDArray[np.int32],
-        rows: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]],
-        first: int,
-        ids: NDArray[np.int32],
-        scores: NDArray[np.float32],
+        self, leaf: NDArray[np.int32], rows: SparseRows, ids: NDArray[np.int32], scores: NDArray[np.float32]
     ) -> None:
-        """Fills ids and scores for the documents from `first` on, whose leaves are leaf (trees, documents)."""
-        forest = self.forest_
-        best_by_trees(leaf, forest.leaf_start, forest.label, forest.share, self.n_labels_, ids, scores)
+        """Fills ids and scores of documents whose leaves are leaf (trees, documents)."""
+        best_by_trees(leaf, self.forest_, self.n_labels_, ids, scores)
 
     def state(self) -> dict[str, NDArray[Any]]:
         size = np.array([self.n_features_, self.n_labels_], dtype=np.int64)
@@ -166,44 +182,35 @@ class PfastreXML(FastXML):
         return self
 
     def _best(
-        self,
-        leaf: NDArray[np.int32],
-        rows: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]],
-        first: int,
-        ids: NDArray[np.int32],
-        scores: NDArray[np.float32],
+        self, leaf: NDArray[np.int32], rows: SparseRows, ids: NDArray[np.int32], scores: NDArray[np.float32]
     ) -> None:
         if self.alpha == 1:
-            super()._best(leaf, rows, first, ids, scores)
+            super()._best(leaf, rows, ids, scores)
             return
-        forest = self.forest_
-        best_by_trees_and_centres(
-            leaf, forest.leaf_start, forest.label, forest.share, *rows, first,
-            self.centres_["start"], self.centres_["label"], self.centres_["value"], self.centres_["norm"],
-            max(self.shortlist, ids.shape[1]), self.alpha, self.gamma, ids, scores,
-        )  # fmt: skip
+        options = TailOptions(self.shortlist, self.alpha, self.gamma)
+        best_by_trees_and_centres(leaf, self.forest_, rows, self.centres_, options, ids, scores)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {**super().state(), **prefixed("centre", self.centres_)}
+        return {**super().state(), **prefixed("centre", self.centres_._asdict())}
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
-        centres = under("centre", arrays)
+        kept = under("centre", arrays)
         wanted = {"start": np.int64, "label": np.int32, "value": np.float32, "norm": np.float32}
-        if set(centres) != set(wanted):
-            raise ValueError(f"centres keep {sorted(wanted)}, the file has {sorted(centres)}")
+        if set(kept) != set(wanted):
+            raise ValueError(f"centres keep {sorted(wanted)}, the file has {sorted(kept)}")
         for name, dtype in wanted.items():
-            if centres[name].dtype != dtype or centres[name].ndim != 1:
+            if kept[name].dtype != dtype or kept[name].ndim != 1:
                 raise ValueError(f"centre.{name} must be a row of {np.dtype(dtype).name}")
-        start, label, value, norm = (centres[name] for name in wanted)
-        _require_starts("centre.start", start, len(label), self.n_features_)
-        if len(value) != len(label) or len(norm) != self.n_labels_:
+        centres = Centres(**{name: read_only(kept[name]) for name in wanted})
+        require_starts("centre.start", centres.start, len(centres.label), self.n_features_)
+        if len(centres.value) != len(centres.label) or len(centres.norm) != self.n_labels_:
             raise ValueError("labels, values and norms of the centres differ in number")
-        if len(label) and (label.min() < 0 or label.max() >= self.n_labels_):
+        if len(centres.label) and (centres.label.min() < 0 or centres.label.max() >= self.n_labels_):
             raise ValueError("a centre's label is out of range")
-        if not (np.isfinite(value).all() and np.isfinite(norm).all()):
+        if not (np.isfinite(centres.value).all() and np.isfinite(centres.norm).all()):
             raise ValueError("a centre is not finite")
-        self.centres_ = {name: read_only(centres[name]) for name in wanted}
+        self.centres_ = centres
 
     def _own_state(self) -> tuple[str, ...]:
         return ("centre.",)
@@ -219,24 +226,20 @@ def _discounts(count: int) -> NDArray[np.float64]:
     return 1.0 / np.log2(np.arange(2, count + 2))
 
 
-def _rows(corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Features as indptr, indices, values, rising within a row: training and scoring must add in one order."""
+def _rows(corpus: Corpus) -> SparseRows:
+    """Features, rising within a row: training and scoring must add in one order."""
     X = corpus.features
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    return X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float32, copy=False)
+    return SparseRows.of(X)
 
 
-def _centres(corpus: Corpus) -> dict[str, NDArray[Any]]:
-    """mu_l, mean of the label's documents brought to unit length, by feature.
-
-    start  int64 (D + 1,), label int32, value float32: the labels whose centre has the feature, and how much of it
-    norm   float32 (L,), |mu_l|^2
-    """
+def _centres(corpus: Corpus) -> Centres:
+    """mu_l, mean of the label's documents brought to unit length."""
     X = corpus.features
     length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64)).ravel()
-    unit = sp.diags_array(_inverse(length)) @ X
+    unit = sp.diags_array(_inverse(length)) @ X  # in double precision, for the sums that follow
     strength = sp.csr_matrix((_strength(corpus), corpus.Y.indices, corpus.Y.indptr), corpus.Y.shape)
     total = np.asarray(strength.sum(axis=0), dtype=np.float64).ravel()
     centres = sp.csr_matrix(sp.diags_array(_inverse(total)) @ strength.T @ unit)
@@ -244,13 +247,13 @@ def _centres(corpus: Corpus) -> dict[str, NDArray[Any]]:
     by_feature = centres.astype(np.float32).tocsc()
     by_feature.eliminate_zeros()
     by_feature.sort_indices()
-    arrays: dict[str, NDArray[Any]] = {
-        "start": by_feature.indptr.astype(np.int64),
-        "label": by_feature.indices.astype(np.int32, copy=False),
-        "value": by_feature.data,
-        "norm": norm.astype(np.float32),
-    }
-    return {name: read_only(array) for name, array in arrays.items()}
+    made = Centres(
+        by_feature.indptr.astype(np.int64),
+        by_feature.indices.astype(np.int32, copy=False),
+        by_feature.data,
+        norm.astype(np.float32),
+    )
+    return Centres(*(read_only(array) for array in made))
 
 
 def _inverse(sizes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,16 +6,49 @@ separator that learns to tell the two sides, and the documents sent where the se
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from longtail.arrays import Bools, Floats, Ints, Longs
-from longtail.learners.linear.fastxml_solver import candidates, solve_l1
+from longtail.arrays import Bools, Floats, Ints, SparseRows, keep_best
+from longtail.learners.linear.fastxml_forest import Forest
+from longtail.learners.linear.fastxml_solver import L1Options, Sides, candidates, solve_l1
 from longtail.learners.linear.kernels import next_random
-from longtail.learners.linear.tree import keep_best
 
 #: Below this many labels insertion is the quickest way to sort them.
 FEW = 24
+
+
+class LabelPairs(NamedTuple):
+    """The labels of the documents.
+
+    gains         what each pair adds to a ranking, by document
+    strengths     what it adds to a leaf's mean; 0 leaves the pair out
+    label_weight  float32 (L,), factor on the leaves' means
+    discount      float32 (L,), 1 / log2(rank + 1) for the ranks from 1
+    """
+
+    gains: SparseRows
+    strengths: SparseRows
+    label_weight: Floats
+    discount: Floats
+
+
+class GrowthOptions(NamedTuple):
+    """How a tree grows.
+
+    max_leaf     documents per leaf at most, unless they cannot be parted
+    leaf_labels  labels that a leaf keeps
+    tolerance    a partition is done when a turn raises its mean nDCG by less
+    cost         C of the separators
+    """
+
+    max_leaf: int
+    leaf_labels: int
+    tolerance: float
+    cost: float
+    separator: L1Options
 
 
 @njit(nogil=True, cache=True)
@@ -64,23 +97,16 @@ def rank(gain: Floats, side: int, order: Ints, spare: Ints, count: Ints) -> None
 
 
 @njit(nogil=True, cache=True)
-def part(
-    start: Longs,
-    label: Ints,
-    gain: Floats,
-    n_labels: int,
-    discount: Floats,
-    tolerance: float,
-    positive: Bools,
-) -> float:
+def part(pairs: SparseRows, n_labels: int, discount: Floats, tolerance: float, positive: Bools) -> float:
     """Improves a partition of documents in place; the mean nDCG it ends with.
 
-    start, label, gain  the labels of each document (numbered from 0 to n_labels) and the gain of each
-    discount            float32 (at least n_labels,), 1 / log2(rank + 1) for the ranks from 1
+    pairs     the labels of each document (numbered from 0 to n_labels) and the gain of each
+    discount  float32 (at least n_labels,), 1 / log2(rank + 1) for the ranks from 1
 
     In turns each side ranks the labels by the gains of its documents, and each document goes to the side whose
     ranking gives it more (it stays if they give the same). Neither turn can lower the sum.
     """
+    start, label, gain = pairs.start, pairs.indices, pairs.values
     n = len(start) - 1
     total = np.zeros((n_labels, 2), dtype=np.float32)
     place = np.zeros((n_labels, 2), dtype=np.float32)
@@ -113,50 +139,41 @@ def part(
 
 
 @njit(nogil=True, cache=True)
-def _labels_of(
-    pair_start: Longs, pair_label: Ints, pair_gain: Floats, rows: Ints, slot: Ints
-) -> tuple[Longs, Ints, Floats, int]:
+def _labels_of(pairs: SparseRows, rows: Ints, slot: Ints) -> tuple[SparseRows, int]:
     """The pairs of some documents with labels numbered from 0 in rising order; slot int32 (L,), zeros, left so."""
     size = 0
     for row in rows:
-        size += pair_start[row + 1] - pair_start[row]
+        size += pairs.start[row + 1] - pairs.start[row]
     seen = np.empty(min(size, len(slot)), dtype=np.int32)
     start = np.zeros(len(rows) + 1, dtype=np.int64)
     label = np.empty(size, dtype=np.int32)
     gain = np.empty(size, dtype=np.float32)
     n_seen = 0
     for row in rows:
-        for q in range(pair_start[row], pair_start[row + 1]):
-            if pair_gain[q] > 0 and slot[pair_label[q]] == 0:
-                slot[pair_label[q]] = 1
-                seen[n_seen] = pair_label[q]
+        for q in range(pairs.start[row], pairs.start[row + 1]):
+            if pairs.values[q] > 0 and slot[pairs.indices[q]] == 0:
+                slot[pairs.indices[q]] = 1
+                seen[n_seen] = pairs.indices[q]
                 n_seen += 1
     seen[:n_seen].sort()
     for a in range(n_seen):
         slot[seen[a]] = a + 1
     size = 0
     for i in range(len(rows)):
-        for q in range(pair_start[rows[i]], pair_start[rows[i] + 1]):
-            if pair_gain[q] > 0:
-                label[size] = slot[pair_label[q]] - 1
-                gain[size] = pair_gain[q]
+        for q in range(pairs.start[rows[i]], pairs.start[rows[i] + 1]):
+            if pairs.values[q] > 0:
+                label[size] = slot[pairs.indices[q]] - 1
+                gain[size] = pairs.values[q]
                 size += 1
         start[i + 1] = size
     for a in range(n_seen):
         slot[seen[a]] = 0
-    return start, label, gain, n_seen
+    return SparseRows(start, label[:size].copy(), gain[:size].copy()), n_seen
 
 
 @njit(nogil=True, cache=True)
 def leaf_means(
-    pair_start: Longs,
-    pair_label: Ints,
-    pair_strength: Floats,
-    label_weight: Floats,
-    rows: Ints,
-    keep: int,
-    total: Floats,
-    slot: Ints,
+    pairs: SparseRows, label_weight: Floats, rows: Ints, keep: int, total: Floats, slot: Ints
 ) -> tuple[Ints, Floats]:
     """Mean label vector of some documents times label_weight: the `keep` largest entries, labels rising.
 
@@ -166,18 +183,18 @@ def leaf_means(
     """
     size = 0
     for row in rows:
-        size += pair_start[row + 1] - pair_start[row]
+        size += pairs.start[row + 1] - pairs.start[row]
     seen = np.empty(min(size, len(slot)), dtype=np.int32)
     n_seen = 0
     for row in rows:
-        for q in range(pair_start[row], pair_start[row + 1]):
-            label = pair_label[q]
+        for q in range(pairs.start[row], pairs.start[row + 1]):
+            label = pairs.indices[q]
             if slot[label] == 0:
                 seen[n_seen] = label
                 n_seen += 1
                 slot[label] = len(rows) + 1
-            if pair_strength[q] > 0:
-                total[label] += pair_strength[q]
+            if pairs.values[q] > 0:
+                total[label] += pairs.values[q]
             else:
                 slot[label] -= 1
     keep = min(keep, n_seen)
@@ -206,39 +223,9 @@ def _room(array: np.ndarray, needed: int) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
-def grow(
-    indptr: Longs,
-    indices: Ints,
-    values: Floats,
-    n_features: int,
-    pair_start: Longs,
-    pair_label: Ints,
-    pair_gain: Floats,
-    pair_strength: Floats,
-    label_weight: Floats,
-    discount: Floats,
-    max_leaf: int,
-    leaf_labels: int,
-    cost: float,
-    eps: float,
-    max_newton: int,
-    max_passes: int,
-    tolerance: float,
-    seed: int,
-) -> tuple[Ints, Floats, Longs, Ints, Floats, Longs, Ints, Floats]:
-    """One tree, nodes numbered level by level.
-
-    indptr, indices, values       features of the documents, rising within a row
-    pair_start, _label            labels of the documents
-    pair_gain, pair_strength      what a pair adds to a ranking, and to a leaf's mean; strength 0 leaves the pair out
-    label_weight                  float32 (L,), factor on the leaves' means
-
-    child         int32 (nodes,), the node where documents below 0 go, the next one being for the others; -1 in a leaf
-    bias          float32 (nodes,)
-    weight_start  int64 (nodes + 1,), features, weights: the separators
-    leaf_start    int64 (nodes + 1,), labels, shares: the leaves' means
-    """
-    n = len(indptr) - 1
+def grow(rows: SparseRows, n_features: int, pairs: LabelPairs, options: GrowthOptions, seed: int) -> Forest:
+    """A forest of one tree, nodes numbered level by level; rows are the features of the documents, rising."""
+    n = len(rows.start) - 1
     state = np.array([np.uint64(seed) | np.uint64(1)], dtype=np.uint64)
     documents = np.arange(n).astype(np.int32)
     room = 2 * n + 1
@@ -254,37 +241,34 @@ def grow(
     shares = np.empty(1024, dtype=np.float32)
     feature_bounds = np.zeros((n_features, 2), dtype=np.float32)
     feature_slot = np.zeros(n_features, dtype=np.int32)
-    label_slot = np.zeros(len(label_weight), dtype=np.int32)
-    label_total = np.zeros(len(label_weight), dtype=np.float32)
+    label_slot = np.zeros(len(pairs.label_weight), dtype=np.int32)
+    label_total = np.zeros(len(pairs.label_weight), dtype=np.float32)
     end[0] = n
     nodes, node = 1, 0
     n_weights, n_labels = 0, 0
     while node < nodes:
-        rows = documents[begin[node] : end[node]]
-        size = len(rows)
+        own = documents[begin[node] : end[node]]
+        size = len(own)
         split = 0  # documents on the lower side
-        if size > max_leaf:
+        if size > options.max_leaf:
             positive = np.empty(size, dtype=np.bool_)
             for i in range(size):
                 positive[i] = next_random(state) & np.uint64(1) == np.uint64(1)
-            start, label, gain, n_local = _labels_of(pair_start, pair_label, pair_gain, rows, label_slot)
-            part(start, label, gain, n_local, discount, tolerance, positive)
+            local, n_local = _labels_of(pairs.gains, own, label_slot)
+            part(local, n_local, pairs.discount, options.tolerance, positive)
             n_positive = positive.sum()
             if 0 < n_positive < size:
-                cost_positive, cost_negative = cost * size / n_positive, cost * size / (size - n_positive)
-                used, starts, column_row, column_value, slope = candidates(
-                    indptr, indices, values, rows, positive, cost_positive, cost_negative, feature_bounds, feature_slot
-                )
-                w = solve_l1(
-                    starts, column_row, column_value, slope, positive, cost_positive, cost_negative,
-                    eps, max_newton, max_passes, state,
-                )  # fmt: skip
+                cost = options.cost * size
+                sides = Sides(positive, cost / n_positive, cost / (size - n_positive))
+                columns = candidates(rows, own, sides, feature_bounds, feature_slot)
+                used = columns.features
+                w = solve_l1(columns, sides, options.separator, state)
                 # summed in the order in which a document's features are read, so that scoring finds the same sides
                 z = np.full(size, w[len(used)], dtype=np.float32)
                 for a in range(len(used)):
                     if w[a] != 0:
-                        for p in range(starts[a], starts[a + 1]):
-                            z[column_row[p]] += column_value[p] * w[a]
+                        for p in range(columns.start[a], columns.start[a + 1]):
+                            z[columns.rows[p]] += columns.values[p] * w[a]
                 for i in range(size):
                     split += z[i] < 0
         if 0 < split < size:
@@ -292,12 +276,12 @@ def grow(
             upper = np.empty(size - split, dtype=np.int32)
             for i in range(size):
                 if z[i] < 0:
-                    rows[low] = rows[i]
+                    own[low] = own[i]
                     low += 1
                 else:
-                    upper[high] = rows[i]
+                    upper[high] = own[i]
                     high += 1
-            rows[low:] = upper
+            own[low:] = upper
             child[node] = nodes
             bias[node] = w[len(used)]
             begin[nodes], end[nodes] = begin[node], begin[node] + split
@@ -312,7 +296,7 @@ def grow(
                     n_weights += 1
         else:
             leaf_label, leaf_share = leaf_means(
-                pair_start, pair_label, pair_strength, label_weight, rows, leaf_labels, label_total, label_slot
+                pairs.strengths, pairs.label_weight, own, options.leaf_labels, label_total, label_slot
             )
             labels = _room(labels, n_labels + len(leaf_label))
             shares = _room(shares, n_labels + len(leaf_label))
@@ -322,8 +306,8 @@ def grow(
         node += 1
         weight_start[node] = n_weights
         leaf_start[node] = n_labels
-    return (
-        child[:nodes].copy(), bias[:nodes].copy(),
+    return Forest(
+        np.array([0, nodes]), child[:nodes].copy(), bias[:nodes].copy(),
         weight_start[: nodes + 1].copy(), features[:n_weights].copy(), weights[:n_weights].copy(),
         leaf_start[: nodes + 1].copy(), labels[:n_labels].copy(), shares[:n_labels].copy(),
     )  # fmt: skip

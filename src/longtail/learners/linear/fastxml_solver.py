@@ -12,10 +12,13 @@ documents, each the worst that all probabilities together could do. A feature wh
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs
+from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows
 from longtail.learners.linear.kernels import next_random
 
 #: Weights at 0 whose derivative is at most this rest until the others have converged.
@@ -23,36 +26,59 @@ RESTING = 0.5
 NEVER = 1e30
 
 
+class Sides(NamedTuple):
+    """The two sides that a separator tells apart: bool (documents,), and C of the documents of each."""
+
+    positive: Bools
+    cost_positive: float
+    cost_negative: float
+
+
+class Columns(NamedTuple):
+    """The features that may have a weight, by column; the last column is the bias and no feature.
+
+    features  int32, rising
+    start     int64 (columns + 1,), rows and values: the documents with the feature, and how much of it they have
+    slope     float32 (columns,), derivative of the loss in each weight at w = 0
+    """
+
+    features: Ints
+    start: Longs
+    rows: Ints
+    values: Floats
+    slope: Floats
+
+
+class L1Options(NamedTuple):
+    """When a separator is done.
+
+    eps         its violations have fallen to this share of what they were at w = 0
+    max_newton  Newton steps at most
+    max_passes  passes of coordinate descent within each, at most
+    """
+
+    eps: float
+    max_newton: int
+    max_passes: int
+
+
 @njit(nogil=True, cache=True)
-def candidates(
-    indptr: Longs,
-    indices: Ints,
-    values: Floats,
-    rows: Ints,
-    positive: Bools,
-    cost_positive: float,
-    cost_negative: float,
-    bounds: Floats,
-    slot: Ints,
-) -> tuple[Ints, Longs, Ints, Floats, Floats]:
-    """The features of some rows that may have a weight, with their columns.
+def candidates(rows: SparseRows, chosen: Ints, sides: Sides, bounds: Floats, slot: Ints) -> Columns:
+    """The features of some rows that may have a weight; column entries are numbered as the chosen rows are.
 
     bounds  float32 (D, 2), zeros, and left so
     slot    int32 (D,), zeros, and left so
-
-    Features used (rising), column starts, row numbers within `rows`, values, and the derivative of the loss in each
-    weight at w = 0. The last column is the bias and has no entry among the features.
     """
     size = 0
-    for row in rows:
-        size += indptr[row + 1] - indptr[row]
+    for row in chosen:
+        size += rows.start[row + 1] - rows.start[row]
     seen = np.empty(min(size, len(slot)), dtype=np.int32)
     n_seen = 0
-    for i in range(len(rows)):
-        side = 0 if positive[i] else 1
-        cost = np.float32(cost_positive if positive[i] else cost_negative)
-        for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
-            f, v = indices[p], values[p]
+    for i in range(len(chosen)):
+        side = 0 if sides.positive[i] else 1
+        cost = np.float32(sides.cost_positive if sides.positive[i] else sides.cost_negative)
+        for p in range(rows.start[chosen[i]], rows.start[chosen[i] + 1]):
+            f, v = rows.indices[p], rows.values[p]
             if slot[f] == 0:
                 seen[n_seen] = f
                 n_seen += 1
@@ -75,34 +101,36 @@ def candidates(
         f = used[a]
         start[a + 1] = start[a] + slot[f]
         slope[a] = np.float32(0.5) * (bounds[f, 1] - bounds[f, 0])
-    start[kept + 1] = start[kept] + len(rows)
+    start[kept + 1] = start[kept] + len(chosen)
     for a in range(n_seen):
         slot[seen[a]] = 0
         bounds[seen[a], 0] = 0
         bounds[seen[a], 1] = 0
     n_positive = 0
-    for i in range(len(rows)):
-        n_positive += positive[i]
-    slope[kept] = np.float32(0.5) * (cost_negative * (len(rows) - n_positive) - cost_positive * n_positive)
+    for i in range(len(chosen)):
+        n_positive += sides.positive[i]
+    slope[kept] = np.float32(0.5) * (
+        sides.cost_negative * (len(chosen) - n_positive) - sides.cost_positive * n_positive
+    )
     column_row = np.empty(start[kept + 1], dtype=np.int32)
     column_value = np.empty(start[kept + 1], dtype=np.float32)
     for a in range(kept):
         slot[used[a]] = a + 1
     end = start[: kept + 1].copy()
     if kept > 0:
-        for i in range(len(rows)):
-            for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
-                a = slot[indices[p]] - 1
+        for i in range(len(chosen)):
+            for p in range(rows.start[chosen[i]], rows.start[chosen[i] + 1]):
+                a = slot[rows.indices[p]] - 1
                 if a >= 0:
                     column_row[end[a]] = i
-                    column_value[end[a]] = values[p]
+                    column_value[end[a]] = rows.values[p]
                     end[a] += 1
-    for i in range(len(rows)):
+    for i in range(len(chosen)):
         column_row[end[kept] + i] = i
         column_value[end[kept] + i] = 1
     for a in range(kept):
         slot[used[a]] = 0
-    return used, start, column_row, column_value, slope
+    return Columns(used, start, column_row, column_value, slope)
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -131,12 +159,12 @@ def _add(rows: Ints, values: Floats, start: int, stop: int, step: np.float32, ou
 
 
 @njit(nogil=True, cache=True)
-def _loss(z: Floats, positive: Bools, cost_positive: float, cost_negative: float) -> float:
+def _loss(z: Floats, sides: Sides) -> float:
     total = 0.0
     for i in range(len(z)):
-        m = np.float64(z[i]) if positive[i] else -np.float64(z[i])
+        m = np.float64(z[i]) if sides.positive[i] else -np.float64(z[i])
         value = np.log1p(np.exp(-abs(m))) + max(0.0, -m)
-        total += value * (cost_positive if positive[i] else cost_negative)
+        total += value * (sides.cost_positive if sides.positive[i] else sides.cost_negative)
     return total
 
 
@@ -151,25 +179,10 @@ def _violation(w: np.float32, g: np.float32) -> np.float32:
 
 
 @njit(nogil=True, cache=True)
-def solve_l1(
-    start: Longs,
-    rows: Ints,
-    values: Floats,
-    slope: Floats,
-    positive: Bools,
-    cost_positive: float,
-    cost_negative: float,
-    eps: float,
-    max_newton: int,
-    max_passes: int,
-    state: np.ndarray,
-) -> Floats:
-    """Weights of the columns, float32 (columns,).
-
-    start, rows, values, slope  as `candidates` gives them
-    eps                         stop when the violations have fallen to this share of what they were at w = 0
-    max_newton, max_passes      Newton steps, and passes of coordinate descent within each
-    """
+def solve_l1(columns: Columns, sides: Sides, options: L1Options, state: NDArray[np.uint64]) -> Floats:
+    """Weights of the columns, float32 (columns,)."""
+    start, rows, values, slope = columns.start, columns.rows, columns.values, columns.slope
+    positive = sides.positive
     n, m = len(positive), len(start) - 1
     w = np.zeros(m, dtype=np.float32)
     first_norm = np.float32(0)
@@ -188,15 +201,15 @@ def solve_l1(
     aim = np.zeros(m, dtype=np.float32)  # w after a full step
     order = np.arange(m).astype(np.int32)
     inner = np.arange(m).astype(np.int32)
-    loss = _loss(z, positive, cost_positive, cost_negative)
+    loss = _loss(z, sides)
     active = m
     slack = np.float32(RESTING)
     inner_eps = np.float32(1)
     newton = 0
     fresh = True  # g is known for w = 0
-    while newton < max_newton:
+    while newton < options.max_newton:
         for i in range(n):
-            cost = np.float32(cost_positive if positive[i] else cost_negative)
+            cost = np.float32(sides.cost_positive if positive[i] else sides.cost_negative)
             p = np.float32(1) / (np.float32(1) + np.exp(-z[i]))
             residual[i] = cost * (p - np.float32(1)) if positive[i] else cost * p
             curvature[i] = cost * p * (np.float32(1) - p)
@@ -216,7 +229,7 @@ def solve_l1(
             worst = max(worst, violation)
             position += 1
         fresh = False
-        if norm <= eps * first_norm:
+        if norm <= options.eps * first_norm:
             if everyone:
                 break
             active = m  # those at rest are looked at once more
@@ -232,7 +245,7 @@ def solve_l1(
         inner_active = active
         inner_slack = np.float32(NEVER)
         passes = 0
-        while passes < max_passes:
+        while passes < options.max_passes:
             for a in range(inner_active - 1, 0, -1):
                 b = np.int64(next_random(state) % np.uint64(a + 1))
                 inner[a], inner[b] = inner[b], inner[a]
@@ -289,7 +302,7 @@ def solve_l1(
                 size += abs(w[j] + length * (aim[j] - w[j])) - abs(w[j])
             for i in range(n):
                 moved[i] = z[i] + length * change[i]
-            new_loss = _loss(moved, positive, cost_positive, cost_negative)
+            new_loss = _loss(moved, sides)
             if new_loss - loss + size <= 0.01 * length * fall:
                 found = True
                 break

@@ -17,18 +17,62 @@ which carries its own cost; cost 0 takes the pair out of the problem. Faint docu
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, add_products
-from longtail.noise import draw_copy
+from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, add_products
+from longtail.noise import NoiseArrays, draw_copy
 
 SQUARED_HINGE = 0
 LOGISTIC = 1
 
 #: Documents whose largest violation falls below this share of eps rest until the others have converged.
 RESTING = 0.3
+
+
+class SolverOptions(NamedTuple):
+    """How separators are trained.
+
+    loss        SQUARED_HINGE or LOGISTIC
+    cost        C of the negative pairs, and what strengths of positive ones are multiplied by
+    eps         stop when no document violates the optimum by more
+    max_passes  passes over the documents at most
+    prune       weights no larger are dropped afterwards
+    """
+
+    loss: int
+    cost: float
+    eps: float
+    max_passes: int
+    prune: float
+
+
+class Positives(NamedTuple):
+    """The children each document belongs to.
+
+    start  int64 (documents + 1,)
+    child  int32 (pairs,)
+    cost   float32 (pairs,), C of each pair; 0 leaves it out
+    faint  bool (documents,), documents that are no negatives for children they do not belong to
+    """
+
+    start: Longs
+    child: Ints
+    cost: Floats
+    faint: Bools
+
+
+class Features(NamedTuple):
+    """The features of one document: places start..stop of indices and values; norm is |x|^2 with the bias feature."""
+
+    indices: Ints
+    values: Floats
+    start: int
+    stop: int
+    norm: np.float32
 
 
 @njit(nogil=True, cache=True)
@@ -50,32 +94,23 @@ def shuffle(items: Ints, size: int, state: NDArray[np.uint64]) -> None:
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def margins(indices: Ints, values: Floats, start: int, stop: int, weights: Floats, out: Floats) -> None:
+def margins(x: Features, weights: Floats, out: Floats) -> None:
     """out[j] = w_j . x for all children, the bias included."""
     bias = weights[weights.shape[0] - 1]
     if weights.shape[1] == 2:
         a, b = bias[0], bias[1]
-        for p in range(start, stop):
-            a += values[p] * weights[indices[p], 0]
-            b += values[p] * weights[indices[p], 1]
+        for p in range(x.start, x.stop):
+            a += x.values[p] * weights[x.indices[p], 0]
+            b += x.values[p] * weights[x.indices[p], 1]
         out[0], out[1] = a, b
         return
     for j in range(len(out)):
         out[j] = bias[j]
-    add_products(indices, values, start, stop, weights, out)
+    add_products(x.indices, x.values, x.start, x.stop, weights, out)
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def add_to_weights(
-    indices: Ints,
-    values: Floats,
-    start: int,
-    stop: int,
-    step: Floats,
-    changed: Ints,
-    n_changed: int,
-    weights: Floats,
-) -> None:
+def add_to_weights(x: Features, step: Floats, changed: Ints, weights: Floats) -> None:
     """w_j += step_j x; only the changed children are touched when they are few."""
     width = weights.shape[1]
     bias = weights[weights.shape[0] - 1]
@@ -83,22 +118,22 @@ def add_to_weights(
         a, b = step[0], step[1]
         bias[0] += a
         bias[1] += b
-        for p in range(start, stop):
-            weights[indices[p], 0] += values[p] * a
-            weights[indices[p], 1] += values[p] * b
+        for p in range(x.start, x.stop):
+            weights[x.indices[p], 0] += x.values[p] * a
+            weights[x.indices[p], 1] += x.values[p] * b
         return
-    if n_changed * 6 < width:
-        for q in range(n_changed):
-            bias[changed[q]] += step[changed[q]]
-        for p in range(start, stop):
-            v, row = values[p], weights[indices[p]]
-            for q in range(n_changed):
-                row[changed[q]] += v * step[changed[q]]
+    if len(changed) * 6 < width:
+        for j in changed:
+            bias[j] += step[j]
+        for p in range(x.start, x.stop):
+            v, row = x.values[p], weights[x.indices[p]]
+            for j in changed:
+                row[j] += v * step[j]
         return
     for j in range(width):
         bias[j] += step[j]
-    for p in range(start, stop):
-        v, row = values[p], weights[indices[p]]
+    for p in range(x.start, x.stop):
+        v, row = x.values[p], weights[x.indices[p]]
         for j in range(width):
             row[j] += v * step[j]
 
@@ -152,71 +187,44 @@ def positive_step(z: np.float32, beta: np.float32, cost: np.float32, norm: np.fl
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def visit_faint(
-    indices: Ints,
-    values: Floats,
-    start: int,
-    stop: int,
-    children: Ints,
-    costs: Floats,
-    norm: np.float32,
-    loss: int,
-    beta: Floats,
-    weights: Floats,
-) -> np.float32:
+def visit_faint(x: Features, children: Ints, costs: Floats, loss: int, beta: Floats, weights: Floats) -> np.float32:
     """Moves the separators of a document's own children and no others; the largest change of beta (children,)."""
     last = weights.shape[0] - 1
     largest = np.float32(0)
     for q in range(len(children)):
         j = children[q]
         z = weights[last, j]
-        for p in range(start, stop):
-            z += values[p] * weights[indices[p], j]
-        step = positive_step(z, beta[j], costs[q], norm, loss)
+        for p in range(x.start, x.stop):
+            z += x.values[p] * weights[x.indices[p], j]
+        step = positive_step(z, beta[j], costs[q], x.norm, loss)
         beta[j] += step
         weights[last, j] += step
-        for p in range(start, stop):
-            weights[indices[p], j] += values[p] * step
+        for p in range(x.start, x.stop):
+            weights[x.indices[p], j] += x.values[p] * step
         largest = max(largest, abs(step))
     return largest
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def solve(
-    indptr: Longs,
-    indices: Ints,
-    values: Floats,
+    rows: SparseRows,
     n_features: int,
-    positive_start: Longs,
-    positive_child: Ints,
-    positive_cost: Floats,
-    faint: Bools,
-    row_of: Ints,
-    copy_of: Ints,
-    draw: Ints,
-    keep: float,
-    swaps: float,
-    noise_seed: int,
+    positives: Positives,
+    noise: NoiseArrays,
     n_children: int,
-    loss: int,
-    cost: float,
-    eps: float,
-    max_passes: int,
+    options: SolverOptions,
     seed: int,
 ) -> Floats:
     """Weights (n_features + 1, children rounded up to whole vectors), the bias in the last row.
 
-    indptr, indices, values        the documents' features, indices below n_features
-    positive_start, _child, _cost  the children each document belongs to, and C of each such pair (0 leaves it out)
-    faint                          documents that are no negatives for children they do not belong to
-    row_of, copy_of                the documents and their noisy copies: the row each belongs to, 0 for the row itself
-    draw, keep, swaps, noise_seed  what the copies follow from (see longtail.noise)
-    cost                           C of the negative pairs
+    rows   the documents' features, indices below n_features
+    noise  the documents and their noisy copies
     """
-    n = len(row_of)
+    n = len(noise.row)
+    loss, eps = options.loss, options.eps
     longest = 0
-    for r in range(len(indptr) - 1):
-        longest = max(longest, indptr[r + 1] - indptr[r])
+    for r in range(len(rows.start) - 1):
+        longest = max(longest, rows.start[r + 1] - rows.start[r])
     copy_indices = np.zeros(longest, dtype=np.int32)
     copy_values = np.zeros(longest, dtype=np.float32)
     width = n_children if n_children <= 4 else (n_children + 7) // 8 * 8
@@ -227,36 +235,32 @@ def solve(
     changed = np.zeros(width, dtype=np.int32)
     state = np.array([np.uint64(seed) | np.uint64(1)], dtype=np.uint64)
     order = np.arange(n).astype(np.int32)
-    c = np.float32(cost)
+    c = np.float32(options.cost)
     half = np.float32(0.5) / c
     active = n
-    for _ in range(max_passes):
+    for _ in range(options.max_passes):
         everyone = active == n
         shuffle(order, active, state)
         worst = np.float32(0)
         position = 0
         while position < active:
             i = order[position]
-            row = row_of[i]
-            start, stop = indptr[row], indptr[row + 1]
-            x_indices, x_values = indices, values
-            if copy_of[i] > 0:
-                stop = draw_copy(
-                    indices, values, start, stop, keep, swaps, noise_seed, draw[row], copy_of[i],
-                    copy_indices, copy_values,
-                )  # fmt: skip
-                start, x_indices, x_values = 0, copy_indices, copy_values
+            row = noise.row[i]
+            start, stop = rows.start[row], rows.start[row + 1]
+            indices, values = rows.indices, rows.values
+            if noise.copy[i] > 0:
+                stop = draw_copy(rows, noise, i, copy_indices, copy_values)
+                start, indices, values = 0, copy_indices, copy_values
             norm = np.float32(1)
             for p in range(start, stop):
-                norm += x_values[p] * x_values[p]
-            if faint[row]:
-                largest = visit_faint(
-                    x_indices, x_values, start, stop, positive_child[positive_start[row] : positive_start[row + 1]],
-                    positive_cost[positive_start[row] : positive_start[row + 1]], norm, loss, beta[i], weights,
-                )  # fmt: skip
+                norm += values[p] * values[p]
+            x = Features(indices, values, start, stop, norm)
+            own = slice(positives.start[row], positives.start[row + 1])
+            if positives.faint[row]:
+                largest = visit_faint(x, positives.child[own], positives.cost[own], loss, beta[i], weights)
             else:
                 b = beta[i]
-                margins(x_indices, x_values, start, stop, weights, z)
+                margins(x, weights, z)
                 if loss == SQUARED_HINGE:
                     scale = np.float32(1) / (norm + half)
                     for j in range(n_children):
@@ -266,9 +270,9 @@ def solve(
                 else:
                     for j in range(n_children):
                         step[j] = logistic_step(z[j], b[j], np.float32(-1), c, norm)
-                for q in range(positive_start[row], positive_start[row + 1]):
-                    j = positive_child[q]
-                    step[j] = positive_step(z[j], b[j], positive_cost[q], norm, loss)
+                for q in range(positives.start[row], positives.start[row + 1]):
+                    j = positives.child[q]
+                    step[j] = positive_step(z[j], b[j], positives.cost[q], norm, loss)
                 largest = np.float32(0)
                 for j in range(n_children):
                     largest = max(largest, abs(step[j]))
@@ -279,7 +283,7 @@ def solve(
                             changed[n_changed] = j
                             n_changed += 1
                             b[j] += step[j]
-                    add_to_weights(x_indices, x_values, start, stop, step, changed, n_changed, weights)
+                    add_to_weights(x, step, changed[:n_changed], weights)
             violation = largest * (norm + half)
             worst = max(worst, violation)
             if violation < np.float32(RESTING) * eps:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, Shorts
+from longtail.arrays import Bools, Floats, Ints, Shorts, SparseRows, with_own_columns
 from longtail.corpus import Corpus
-from longtail.graphs.cluster import compact
-from longtail.learners.linear.kernels import solve
+from longtail.learners.linear.kernels import Positives, SolverOptions, solve
 from longtail.noise import FeatureNoise
+from longtail.sparse import rows_of_pairs
 
 #: A document goes down to labels it carries at least this surely, beside its surest. Others it meets at their leaves
 #: only, and is no negative there: it is hardly known to be there at all.
@@ -23,59 +24,64 @@ SURE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """A corpus laid out for training: rows by document, and the documents of each label."""
+    """A corpus laid out for training.
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    values: NDArray[np.float32]
-    label_start: NDArray[np.int64]
-    label_documents: NDArray[np.int32]
-    label_strength: NDArray[np.float32]  # target times pair weight; 0 marks a pair that is left out
-    label_sure: NDArray[np.bool_]  # whether the target is SURE of the document's largest, or more
+    rows        features by document
+    labels      documents by label, with target times pair weight; 0 marks a pair that is left out
+    label_sure  bool (pairs,), whether the target is SURE of the document's largest, or more
+    """
+
+    rows: SparseRows
+    labels: SparseRows
+    label_sure: Bools
     n_features: int
     noise: FeatureNoise
 
     @classmethod
     def of(cls, corpus: Corpus) -> Documents:
-        X = corpus.features
-        pairs = sp.csr_matrix(
-            (corpus.weighted_targets() + np.float32(1), corpus.Y.indices, corpus.Y.indptr), corpus.Y.shape
-        )
+        X, Y = corpus.features, corpus.Y
+        pairs = sp.csr_matrix((corpus.weighted_targets() + np.float32(1), Y.indices, Y.indptr), Y.shape)
         by_label = pairs.tocsc()  # strengths are shifted by 1 on the way, so that a stored 0 is never taken for absent
-        return cls(
-            X.indptr.astype(np.int64),
-            X.indices.astype(np.int32, copy=False),
-            X.data.astype(np.float32, copy=False),
+        sure = sp.csr_matrix((_beside_largest(corpus), Y.indices, Y.indptr), Y.shape).tocsc().data >= SURE
+        labels = SparseRows(
             by_label.indptr.astype(np.int64),
             by_label.indices.astype(np.int32, copy=False),
             by_label.data - np.float32(1),
-            _beside_largest(corpus.Y).tocsc().data >= SURE,
-            X.shape[1],
-            corpus.noise or FeatureNoise(0, 1.0, 0.0, 0, np.full(X.shape[0], -1, dtype=np.int32)),
         )
+        return cls(SparseRows.of(X), labels, sure, X.shape[1], corpus.noise or FeatureNoise.none(X.shape[0]))
 
     @property
     def count(self) -> int:
-        return len(self.indptr) - 1
+        return self.rows.n_rows
+
+    def carried_labels(self) -> Ints:
+        """Labels that some document carries, rising; the others stay out of the trees."""
+        n_labels = self.labels.n_rows
+        label = np.repeat(np.arange(n_labels), np.diff(self.labels.start))
+        strength = np.bincount(label, weights=self.labels.values, minlength=n_labels)
+        return np.flatnonzero(strength).astype(np.int32)
 
 
-def _beside_largest(Y: sp.csr_matrix) -> sp.csr_matrix:
-    """Targets, each row's largest brought to 1."""
-    largest = np.maximum.reduceat(np.append(Y.data, 0), Y.indptr[:-1])
-    largest = np.where((largest > 0) & (np.diff(Y.indptr) > 0), largest, 1)
-    share = (Y.data / np.repeat(largest, np.diff(Y.indptr))).astype(np.float32)
-    return sp.csr_matrix((share, Y.indices, Y.indptr), Y.shape)
+def _beside_largest(corpus: Corpus) -> Floats:
+    """Targets, the largest of each document brought to 1; pairs that are left out have no say in which that is."""
+    row, target = rows_of_pairs(corpus.Y), corpus.Y.data
+    there = np.where(corpus.weighted_targets() > 0, target, np.float32(0))
+    largest = np.zeros(len(corpus), dtype=np.float32)
+    np.maximum.at(largest, row, there)
+    return (target / np.where(largest > 0, largest, np.float32(1))[row]).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class Solver:
-    """How separators are trained."""
+class Node(NamedTuple):
+    """The labels below a node of a tree.
 
-    loss: int
-    cost: float
-    eps: float
-    max_passes: int
-    prune: float
+    labels      int32, grouped by child
+    child       int32, the child each of them lies under, not falling
+    n_children  how many there are
+    """
+
+    labels: Ints
+    child: Ints
+    n_children: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +112,8 @@ _scratch = _Scratch()
 
 def train_node(
     documents: Documents,
-    members: NDArray[np.int32],
-    child_of_member: NDArray[np.int32],
-    n_children: int,
-    solver: Solver,
+    node: Node,
+    options: SolverOptions,
     seed: int,
     *,
     all_documents: bool = False,
@@ -117,68 +121,40 @@ def train_node(
 ) -> Separators:
     """Separators of a node's children.
 
-    members          labels below the node, grouped by child
-    child_of_member  the child each of them lies under, not falling
-    all_documents    train on every document, not only on those with a label below the node
-    sure_only        leave out documents that carry no label below the node surely
+    all_documents  train on every document, not only on those with a label below the node
+    sure_only      leave out documents that carry no label below the node surely
     """
     slot = _scratch.get("document", documents.count)
-    rows, faint, start, child, strength = _node_rows(
-        documents.label_start,
-        documents.label_documents,
-        documents.label_strength,
-        documents.label_sure,
-        members,
-        child_of_member,
-        slot,
-        all_documents,
-        sure_only,
-    )
-    indptr, indices, values, used = compact(
-        documents.indptr, documents.indices, documents.values, rows, _scratch.get("feature", documents.n_features)
-    )
-    strength *= np.float32(solver.cost)
-    noise = documents.noise.rows(rows)
-    row_of, copy_of = noise.virtual_rows()
-    weights = solve(
-        indptr, indices, values, len(used), start, child, strength, faint,
-        row_of, copy_of, noise.draw, noise.keep, noise.swaps, noise.seed, n_children,
-        solver.loss, solver.cost, solver.eps, solver.max_passes, seed,
-    )  # fmt: skip
-    return Separators(*_prune(weights, used, n_children, solver.prune))
+    chosen, positives = _node_documents(documents.labels, documents.label_sure, node, slot, all_documents, sure_only)
+    positives.cost[:] *= np.float32(options.cost)
+    rows, used = with_own_columns(documents.rows, chosen, _scratch.get("feature", documents.n_features))
+    noise = documents.noise.rows(chosen).arrays()
+    weights = solve(rows, len(used), positives, noise, node.n_children, options, seed)
+    return Separators(*_prune(weights, used, node.n_children, options.prune))
 
 
 @njit(nogil=True, cache=True)
-def _node_rows(
-    label_start: Longs,
-    label_documents: Ints,
-    label_strength: Floats,
-    label_sure: Bools,
-    members: Ints,
-    child_of_member: Ints,
-    slot: Ints,
-    all_documents: bool,
-    sure_only: bool,
-) -> tuple[Ints, Bools, Longs, Ints, Floats]:
-    """Documents of a node (rising), whether each carries its labels faintly only, and its children (rising) with the
-    strongest pair under each.
+def _node_documents(
+    labels: SparseRows, label_sure: Bools, node: Node, slot: Ints, all_documents: bool, sure_only: bool
+) -> tuple[Ints, Positives]:
+    """Documents of a node (rising) and the children they belong to (rising), with the strongest pair under each.
 
     A document belongs to the node if it carries one of the labels with a strength above 0, and surely if so asked;
-    slot is int32 (documents,), all -1, and is left so.
+    it is faint if it carries none of them surely. slot is int32 (documents,), all -1, and is left so.
     """
     n = 0
     entries = 0
-    for label in members:
-        entries += label_start[label + 1] - label_start[label]
+    for label in node.labels:
+        entries += labels.start[label + 1] - labels.start[label]
     rows = np.empty(len(slot) if all_documents else min(entries, len(slot)), dtype=np.int32)
     if all_documents:
         n = len(slot)
         rows[:] = np.arange(n)
     else:
-        for label in members:
-            for q in range(label_start[label], label_start[label + 1]):
-                document = label_documents[q]
-                if slot[document] < 0 and label_strength[q] > 0 and (label_sure[q] or not sure_only):
+        for label in node.labels:
+            for q in range(labels.start[label], labels.start[label + 1]):
+                document = labels.indices[q]
+                if slot[document] < 0 and labels.values[q] > 0 and (label_sure[q] or not sure_only):
                     slot[document] = 0
                     rows[n] = document
                     n += 1
@@ -188,29 +164,29 @@ def _node_rows(
         slot[rows[row]] = row
     faint = np.full(n, not all_documents)
     start = np.zeros(n + 1, dtype=np.int64)
-    for label in members:
-        for q in range(label_start[label], label_start[label + 1]):
-            row = slot[label_documents[q]]
+    for label in node.labels:
+        for q in range(labels.start[label], labels.start[label + 1]):
+            row = slot[labels.indices[q]]
             if row >= 0:
                 start[row + 1] += 1
-                if label_strength[q] > 0 and label_sure[q]:
+                if labels.values[q] > 0 and label_sure[q]:
                     faint[row] = False
     for row in range(n):
         start[row + 1] += start[row]
     child = np.empty(entries, dtype=np.int32)
     strength = np.empty(entries, dtype=np.float32)
     end = start[:-1].copy()
-    for m in range(len(members)):
-        for q in range(label_start[members[m]], label_start[members[m] + 1]):
-            row = slot[label_documents[q]]
+    for m in range(len(node.labels)):
+        for q in range(labels.start[node.labels[m]], labels.start[node.labels[m] + 1]):
+            row = slot[labels.indices[q]]
             if row < 0:
                 continue
             p = end[row]
-            if p > start[row] and child[p - 1] == child_of_member[m]:
-                strength[p - 1] = max(strength[p - 1], label_strength[q])
+            if p > start[row] and child[p - 1] == node.child[m]:
+                strength[p - 1] = max(strength[p - 1], labels.values[q])
             else:
-                child[p] = child_of_member[m]
-                strength[p] = label_strength[q]
+                child[p] = node.child[m]
+                strength[p] = labels.values[q]
                 end[row] = p + 1
     closed = np.zeros(n + 1, dtype=np.int64)
     size = 0
@@ -222,7 +198,7 @@ def _node_rows(
         closed[row + 1] = size
     for row in range(n):
         slot[rows[row]] = -1
-    return rows, faint, closed, child[:size].copy(), strength[:size].copy()
+    return rows, Positives(closed, child[:size].copy(), strength[:size].copy(), faint)
 
 
 @njit(nogil=True, cache=True)

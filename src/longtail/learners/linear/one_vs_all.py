@@ -1,7 +1,8 @@
-"""One-vs-all (DiSMEC, https://arxiv.org/abs/1609.02521): one linear separator a label, trained on all documents."""
+"""One-vs-all (DiSMEC, https://arxiv.org/abs/1609.02521): one linear separator per label, trained on all documents."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +30,10 @@ class OneVsAll(LinearLearner):
 
     all_documents = True
 
-    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> list[Shape]:
-        """Leaves only: blocks of labels that occur, all of them roots."""
-        labels = np.flatnonzero(np.diff(documents.label_start)).astype(np.int32)
+    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
+        """Leaves only: blocks of labels that some document carries, all of them roots."""
+        labels = documents.carried_labels()
         starts = np.append(np.arange(0, len(labels), BLOCK), len(labels)).astype(np.int32)
         blocks = len(starts) - 1
-        return [Shape(np.array([0, blocks], dtype=np.int32), starts, labels, np.ones(blocks, dtype=bool))]
+        shape = Shape(np.array([0, blocks], dtype=np.int32), starts, labels, np.ones(blocks, dtype=bool))
+        return lambda numbers: [shape] * len(numbers)

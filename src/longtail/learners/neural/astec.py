@@ -111,12 +111,12 @@ class Astec(ShortText):
     # shortlists
     def _index(self, run: Run) -> tuple[Any, NDArray[np.int64]]:
         """The labels' centroids to search in, and the labels they belong to; the same for every run."""
-        from longtail.graphs.nearest import Nearest
+        from longtail.cluster.neighbours import Neighbours
 
         known = np.flatnonzero(np.abs(self.centroids_).sum(axis=1) > 0)
         if not len(known):  # no document has a word: all labels are equally near
             known = np.arange(len(self.centroids_))
-        return Nearest.of(self.centroids_[known], "cosine", seed=0, threads=run.workers), known
+        return Neighbours.of(self.centroids_[known], Run(threads=run.workers)), known
 
     def _nearest(
         self, index: tuple[Any, NDArray[np.int64]], network: Network, tokens: Tokens

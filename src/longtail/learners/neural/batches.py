@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longtail.features.tokens import PAD, Tokens
+from longtail.sparse import pieces_of, starts_of
 
 #: Documents are sorted by length within so many batches: little padding, and still another mixture every epoch.
 BUCKET = 20
@@ -105,7 +106,7 @@ class Children:
         there = np.flatnonzero(parent >= 0)
         order = there[np.argsort(parent[there], kind="stable")]
         counts = np.bincount(parent[there], minlength=parents)
-        return cls(np.concatenate([[0], np.cumsum(counts)]), order.astype(np.int32), len(parent))
+        return cls(starts_of(counts), order.astype(np.int32), len(parent))
 
     def expanded(self, parents: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Children of parents (B, C), -1 for none: sorted lists (B, S), filled up with n_labels.
@@ -199,8 +200,7 @@ def _stored(Y: sp.csr_matrix, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64
     starts = Y.indptr[rows].astype(np.int64)
     lengths = Y.indptr[rows + 1] - starts
     document = np.repeat(np.arange(len(rows)), lengths)
-    first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    return document, np.arange(lengths.sum()) + np.repeat(starts - first, lengths)
+    return document, pieces_of(starts, lengths)
 
 
 class Batches:

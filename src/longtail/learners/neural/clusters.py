@@ -8,11 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from longtail.arrays import SparseRows, largest_entries
+from longtail.cluster.balanced import balanced
 from longtail.corpus import Corpus
-from longtail.graphs.cluster import balanced, largest_entries
 from longtail.learners.neural.base import texts_of
-from longtail.learners.neural.label_text import AboutLabels, unit
+from longtail.learners.neural.label_text import AboutLabels
 from longtail.run import Run
+from longtail.sparse import unit_rows
 
 #: Words of all labels together that clusters are made by. Neighbours lend each other theirs, and where labels are many
 #: that would fill the memory: each keeps its largest then.
@@ -33,7 +35,7 @@ def label_clusters(
     X = encoder.weights(encoder.tokens(texts_of(corpus), run))
     made = sp.csr_matrix(corpus.positives().T @ X)
     empty = np.diff(made.indptr) == 0
-    made = unit(made) + sp.csr_matrix(sp.diags_array(empty.astype(np.float32)) @ about.texts)
+    made = unit_rows(made) + sp.csr_matrix(sp.diags_array(empty.astype(np.float32)) @ about.texts)
     if about.graph is not None:
         made = smoothed(about.graph, sp.csr_matrix(made), run)
     return grouped(sp.csr_matrix(made), corpus.labels.frequency > head, size, run)
@@ -46,8 +48,7 @@ def smoothed(graph: sp.csr_matrix, vectors: sp.csr_matrix, run: Run) -> sp.csr_m
 
     def one(low: int) -> sp.csr_matrix:
         rows = sp.csr_matrix(graph[low : low + CHUNK] @ vectors)
-        start, indices, values = largest_entries(rows.indptr.astype(np.int64), rows.indices, rows.data, most)
-        return sp.csr_matrix((values, indices, start), shape=rows.shape)
+        return largest_entries(SparseRows.of(rows), most).matrix(rows.shape[1])
 
     return sp.vstack(run.map(one, range(0, L, CHUNK)), format="csr")
 
@@ -57,11 +58,6 @@ def grouped(vectors: sp.csr_matrix, alone: NDArray[np.bool_], size: int, run: Ru
     cluster = np.empty(vectors.shape[0], dtype=np.int32)
     first = int(alone.sum())
     cluster[alone] = np.arange(first)
-    rest = unit(sp.csr_matrix(vectors[np.flatnonzero(~alone)]))
-    rows = (
-        rest.indptr.astype(np.int64),
-        rest.indices.astype(np.int32, copy=False),
-        rest.data.astype(np.float32, copy=False),
-    )
-    cluster[~alone] = balanced(rows, rest.shape[1], size, run) + first
+    rest = unit_rows(sp.csr_matrix(vectors[np.flatnonzero(~alone)]))
+    cluster[~alone] = balanced(SparseRows.of(rest), rest.shape[1], size, run) + first
     return cluster

@@ -30,6 +30,7 @@ from longtail.learners.neural.blocks import Residual, WordSums, drop, neighbour_
 from longtail.learners.neural.encoders import EncoderNetwork
 from longtail.learners.neural.heads import Head, HeadNetwork, Pooled, PooledNetwork
 from longtail.part import option
+from longtail.sparse import unit_rows
 
 #: Labels whose vectors are made at once when training is over.
 CHUNK = 8192
@@ -50,14 +51,10 @@ class AboutLabels:
         """The same of clusters of labels, given each label's: their texts together, their edges together."""
         L = len(cluster)
         belongs = sp.csr_matrix((np.ones(L, dtype=np.float32), (cluster, np.arange(L))))
-        texts = unit(sp.csr_matrix(belongs @ self.texts))
-        return AboutLabels(texts, None if self.graph is None else unit(sp.csr_matrix(belongs @ self.graph @ belongs.T)))
-
-
-def unit(rows: sp.csr_matrix) -> sp.csr_matrix:
-    """Rows of unit length, empty ones as they are."""
-    length = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-    return sp.csr_matrix(sp.diags_array((1 / np.maximum(length, 1e-12)).astype(np.float32)) @ rows)
+        texts = unit_rows(sp.csr_matrix(belongs @ self.texts))
+        return AboutLabels(
+            texts, None if self.graph is None else unit_rows(sp.csr_matrix(belongs @ self.graph @ belongs.T))
+        )
 
 
 @dataclass(kw_only=True)

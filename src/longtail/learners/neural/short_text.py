@@ -83,7 +83,7 @@ class ShortText(NeuralLearner):
         """Texts of the labels, and the graph of those that occur together in documents, not in rows made of them."""
         about = AboutLabels(self._text_weights(corpus.labels, run))
         if isinstance(self.head, LabelText) and self.head.graph:
-            from longtail.graphs.walk import label_graph, propagation
+            from longtail.graphs.label_walk import label_graph, propagation
 
             about.graph = propagation(label_graph(corpus.documents_only().positives(), run=run))
         return about

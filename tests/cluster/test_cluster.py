@@ -7,38 +7,39 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.graphs.cluster import balanced, compact, halve, k_means, label_vectors
+from longtail.arrays import SparseRows, with_own_columns
+from longtail.cluster.balanced import balanced, in_first_half
+from longtail.cluster.kmeans import k_means
+from longtail.cluster.label_vectors import label_vectors
 from longtail.run import Run
 
 
 def rows_of(matrix):
-    matrix = sp.csr_matrix(matrix, dtype=np.float32)
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+    return SparseRows.of(sp.csr_matrix(matrix, dtype=np.float32))
 
 
 def test_label_vectors_by_hand():
     # label 0 has documents 0 and 1: (1,0,0) + (0,1,0) at unit length; label 1 has document 1 only; label 2 none
-    X = sp.csr_matrix(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=np.float32))
-    start, documents = np.array([0, 2, 3, 3]), np.array([0, 1, 1], dtype=np.int32)
-    indptr, indices, values = label_vectors(X, start, documents, np.ones(3, dtype=np.float32), Run())
+    labels = SparseRows(np.array([0, 2, 3, 3]), np.array([0, 1, 1], dtype=np.int32), np.ones(3, dtype=np.float32))
+    vectors = label_vectors(rows_of(np.eye(3)), 3, labels, Run())
     half = np.sqrt(0.5)
     expected = [[half, half, 0], [0, 1, 0], [0, 0, 0]]
-    np.testing.assert_allclose(sp.csr_matrix((values, indices, indptr), (3, 3)).toarray(), expected, rtol=1e-6)
+    np.testing.assert_allclose(vectors.matrix(3).toarray(), expected, rtol=1e-6)
 
 
-def test_compact_renumbers_in_rising_order_and_leaves_the_scratch_clean():
+def test_own_columns_are_numbered_in_rising_order_and_leaves_the_scratch_clean():
     rows = rows_of([[0, 3, 0, 1], [2, 0, 0, 0], [0, 0, 0, 5]])
     slot = np.full(4, -1, dtype=np.int32)
-    indptr, indices, values, used = compact(*rows, np.array([0, 2], dtype=np.int32), slot)
+    own, used = with_own_columns(rows, np.array([0, 2], dtype=np.int32), slot)
     assert used.tolist() == [1, 3]
-    np.testing.assert_array_equal(sp.csr_matrix((values, indices, indptr), (2, 2)).toarray(), [[3, 1], [0, 5]])
+    np.testing.assert_array_equal(own.matrix(2).toarray(), [[3, 1], [0, 5]])
     assert (slot == -1).all()
 
 
 def test_halves_find_the_two_directions():
     vectors = np.array([[1, 0.1], [1, 0.2], [0.1, 1], [0.2, 1]])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    in_first = halve(*rows_of(vectors), 0, 1, 1e-4, 50, 2)  # both seeds lie in the same direction
+    in_first = in_first_half(rows_of(vectors), 2, 0, 1, 1e-4, 50)  # both seeds lie in the same direction
     assert in_first.tolist() in ([True, True, False, False], [False, False, True, True])
 
 
@@ -48,7 +49,7 @@ def test_halves_are_balanced_whatever_the_data(n, seed):
     rng = np.random.default_rng(seed)
     matrix = sp.random(n, 12, density=0.3, random_state=rng, dtype=np.float32)
     first, second = rng.choice(n, 2, replace=False)
-    assert halve(*rows_of(matrix), first, second, 1e-4, 50, 12).sum() == n // 2
+    assert in_first_half(rows_of(matrix), 12, first, second, 1e-4, 50).sum() == n // 2
 
 
 def test_k_means_recovers_separate_groups_and_has_no_lonely_cluster():

@@ -1,0 +1,64 @@
+"""Vectors of labels, made of the documents that carry them (positive instance feature aggregation)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from longtail.arrays import Floats, SparseRows
+from longtail.cluster.blocks import even_blocks
+from longtail.run import Run
+from longtail.sparse import starts_of
+
+
+def label_vectors(documents: SparseRows, n_features: int, labels: SparseRows, run: Run) -> SparseRows:
+    """Sums of the documents (n, D) of each label, brought to unit length (L, D); without documents an empty row.
+
+    labels  rows of an (L, n) matrix: how strongly each label's documents carry it
+    """
+    work = starts_of(np.diff(documents.start)[labels.indices])[labels.start]
+    blocks = even_blocks(work, max(1, min(labels.n_rows, int(work[-1] // 2_000_000) + 1)))
+
+    def one(block: tuple[int, int]) -> SparseRows:
+        low, high = block
+        room = int(work[high] - work[low])
+        return _unit_sums(documents, labels, low, high, room, np.zeros(n_features, dtype=np.float32))
+
+    return SparseRows.joined(run.map(one, blocks, cost=lambda b: float(work[b[1]] - work[b[0]])))
+
+
+@njit(nogil=True, cache=True)
+def _unit_sums(rows: SparseRows, groups: SparseRows, low: int, high: int, room: int, scratch: Floats) -> SparseRows:
+    """Weighted sums of groups low..high of rows, each brought to unit length, with sorted indices.
+
+    room     entries there may be
+    scratch  float32 (D,), zeros, and left so
+    """
+    out_start = np.zeros(high - low + 1, dtype=np.int64)
+    out_indices = np.empty(room, dtype=np.int32)
+    out_values = np.empty(room, dtype=np.float32)
+    size = 0
+    for group in range(low, high):
+        begin = size
+        for q in range(groups.start[group], groups.start[group + 1]):
+            row, weight = groups.indices[q], groups.values[q]
+            if weight <= 0:
+                continue
+            for p in range(rows.start[row], rows.start[row + 1]):
+                f = rows.indices[p]
+                if rows.values[p] == 0:
+                    continue
+                if scratch[f] == 0:
+                    out_indices[size] = f
+                    size += 1
+                scratch[f] += weight * rows.values[p]
+        out_indices[begin:size].sort()
+        norm = 0.0
+        for p in range(begin, size):
+            norm += np.float64(scratch[out_indices[p]]) ** 2
+        scale = 1.0 / np.sqrt(norm) if norm > 0 else 0.0
+        for p in range(begin, size):
+            out_values[p] = scratch[out_indices[p]] * scale
+            scratch[out_indices[p]] = 0
+        out_start[group - low + 1] = size
+    return SparseRows(out_start, out_indices[:size].copy(), out_values[:size].copy())

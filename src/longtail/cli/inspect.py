@@ -224,14 +224,14 @@ def _cut(name: str, width: int = 48) -> str:
 
 
 def _inspect_model(path: Path, json: bool) -> None:
-    from longtail.keep.model import FORMAT_VERSION, load_model
+    from longtail.keep.model import load_model
 
     loaded = load_model(path)
     manifest = loaded.manifest
     labels = loaded.labels
     facts = {
         "model": str(path),
-        "format_version": FORMAT_VERSION,
+        "format_version": loaded.format_version,
         "library": loaded.library,
         "labels": len(labels),
         "trained_on": labels.documents,

@@ -284,6 +284,9 @@ class Pipeline(Learner):
         if kept is not None and kept != self.width_:
             raise ValueError(f"the learner has {kept} features, the rest of the model has {self.width_}")
         self._take_sizes()
+        for part in self.rerank:
+            if part.n_labels_ not in (None, self.n_labels_):
+                raise ValueError(f"a re-ranker has {part.n_labels_} labels, the learner has {self.n_labels_}")
 
 
 @dataclass

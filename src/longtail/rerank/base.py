@@ -25,6 +25,12 @@ class Reranker(Part, ABC):
     def capabilities(self) -> Capabilities:
         return Capabilities(learns=True)
 
+    @property
+    def n_labels_(self) -> int | None:
+        """Labels it was fitted on; None for one that keeps nothing per label."""
+        factors = getattr(self, "q_", None)
+        return None if factors is None else len(factors)
+
     @abstractmethod
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
         """Learns from the shortlist (n, k) a learner gives to the n training documents of the corpus."""

@@ -79,7 +79,7 @@ class Encoder(Part, ABC):
         with torch.device("meta"):
             expected = {name: tuple(weight.shape) for name, weight in self.network().state_dict().items()}
         for name, array in arrays.items():
-            owner, found, own = name.partition(".encoder.")
+            _, found, own = name.partition(".encoder.")
             if found and expected.get(own) != array.shape:
                 raise ValueError(f"'{name}' is stored as {array.shape}, and must be {expected.get(own)}")
 

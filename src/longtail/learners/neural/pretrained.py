@@ -316,5 +316,3 @@ def _steps(values: Iterable[Any]) -> Iterable[dict[str, Any]]:
 
 def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0].rstrip(": ")
-
-

@@ -242,7 +242,9 @@ def _layers(model: nn.Module, name: str) -> nn.ModuleList:
 
 
 def _unknown_family(name: str) -> UsageError:
-    return UsageError(f"transformer.model '{name}' is not an encoder of a known family ({', '.join(pretrained.FAMILIES)})")
+    return UsageError(
+        f"transformer.model '{name}' is not an encoder of a known family ({', '.join(pretrained.FAMILIES)})"
+    )
 
 
 def find_model(name: str) -> str:

@@ -50,7 +50,7 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_options_carry_default_help_and_range() -> None:
     by_name = {f.name: f for f in fields(Sample)}
     assert default_of(by_name["trees"]) == 3
-    assert by_name["trees"].metadata == {"help": "a whole number", "low": 1, "high": 9, "choices": None}
+    assert by_name["trees"].metadata == {"help": "a whole number", "low": 1, "high": 9, "choices": None, "only": {}}
     assert default_of(by_name["names"]) == ["a"]
 
 

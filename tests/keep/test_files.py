@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from longtail.keep import files
 from longtail.errors import LongtailError, UsageError
+from longtail.keep import files
 from longtail.keep.files import aside, atomic_directory, atomic_file, check_output
 
 

@@ -21,6 +21,8 @@ MOST_CONFIG_BYTES = 1 << 16
 #: Steps of a tokeniser that rewrite texts, and signs that one of them puts in place of one: together they bound growth.
 MOST_REWRITES = 4
 MOST_SIGNS = 4
+#: Items of a template that puts special tokens around a text.
+MOST_TEMPLATE = 16
 #: Fewest positions an encoder may have: a text begins and ends with a special token.
 FEWEST_POSITIONS = 3
 
@@ -290,7 +292,7 @@ def limit_tokens(tokeniser: Any, options: Mapping[str, Any], max_length: int) ->
 def _check_growth(content: Any) -> None:
     if not isinstance(content, dict):
         raise ValueError("it is not an object")
-    rewrites = 0
+    rewrites = templates = 0
     for step in _steps(content.get(key) for key in ("normalizer", "pre_tokenizer", "post_processor")):
         for key in ("content", "prepend", "replacement"):
             sign = step.get(key)
@@ -298,6 +300,14 @@ def _check_growth(content: Any) -> None:
                 rewrites += 1
                 if len(sign) > MOST_SIGNS:
                     raise ValueError(f"a step puts {len(sign)} signs in place of one; at most {MOST_SIGNS} are taken")
+        single = step.get("single")
+        templates += isinstance(single, list)
+        if isinstance(single, list) and (
+            templates > 1
+            or len(single) > MOST_TEMPLATE
+            or sum("Sequence" in item for item in single if isinstance(item, dict)) != 1
+        ):
+            raise ValueError(f"one template may hold the text, once, among at most {MOST_TEMPLATE} items")
     if rewrites > MOST_REWRITES:
         raise ValueError(f"{rewrites} steps rewrite texts; at most {MOST_REWRITES} are taken")
 

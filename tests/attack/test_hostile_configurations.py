@@ -76,7 +76,7 @@ def test_manifests(model: Path, tmp_path: Path, attack: str) -> None:
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
-@pytest.mark.parametrize("make", [lambda config: Tagger(**config), lambda config: Recipe.from_dict(config)],
+@pytest.mark.parametrize("make", [lambda config: Tagger(**config), Recipe.from_dict],
                          ids=["tagger", "recipe"])  # fmt: skip
 def test_configurations(make: Callable[[dict[str, Any]], Any], attack: str) -> None:
     begin = time.process_time()

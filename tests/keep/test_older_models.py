@@ -72,7 +72,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "an option that is gone": lambda content: content["model"]["config"]["learner"].update(gone=1),
     "a part that is gone": lambda content: content["model"]["config"].update(learner={"part": "augmented"}),
     "an option out of range": lambda content: content["model"]["config"]["learner"].update(trees=0),
-    "arrays that do not fit": lambda content: content["model"]["config"]["learner"].update(trees=2),
+    "arrays that do not fit": lambda content: content["model"]["config"].update(learner={"part": "fastxml"}),
     "too many parts": lambda content: content["model"]["config"].update(augment=["word-swap"] * 1000),
     "no configuration": lambda content: content["model"].pop("config"),
 }

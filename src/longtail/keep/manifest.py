@@ -43,7 +43,11 @@ def checked_manifest(data: bytes, folder: Folder) -> dict[str, Any]:
             f"{shown_directory(folder.shown)} has model format {version}; longtail {__version__} reads formats "
             f"{READ_VERSIONS[0]} to {READ_VERSIONS[-1]}, a newer longtail reads this model"
         )
-    if content.pop("sha256", None) != manifest_digest(content):
+    try:
+        digest = manifest_digest(content)
+    except RecursionError:
+        raise ModelError(f"{where} is not valid: it is nested too deeply") from None
+    if content.pop("sha256", None) != digest:
         raise ModelError(f"{where} was altered: its checksum differs; {AGAIN}")
     _check_content(content, where)  # from here on only a manifest made on purpose can be wrong
     return content

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from longtail.scores import Scores
     from longtail.tagger import Tagger
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Corpus",
     "LabelIndex",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from longtail.errors import InputError, LongtailError, UsageError, nearest
-from longtail.registry import build, config_of, entries
+from longtail.registry import build, check_bounds, config_of, lookup
 
 if TYPE_CHECKING:
     from longtail.tagger import Tagger
@@ -54,6 +54,7 @@ class Recipe:
 
     def _write_out(self) -> None:
         """Builds every part once, so that names and options are checked, and keeps the full configurations."""
+        check_bounds(self.to_dict())
         self.learner = _full("learner", self.learner)
         if self.features is not None and self.features != "auto":
             self.features = _full("features", self.features)
@@ -202,8 +203,8 @@ def _with_empty_values(value: Any) -> Any:
         return value
     name = value.get("part")
     # a name that is not registered is for `build` to refuse, which knows what kind of part belongs here
-    known = {entry.name: entry for entry in entries()}
-    hints = typing.get_type_hints(known[name].load()) if name in known else {}
+    entry = lookup(name) if isinstance(name, str) else None
+    hints = typing.get_type_hints(entry.load()) if entry is not None else {}
     return {
         key: None if inner == "none" and _may_be_empty(hints.get(key)) else _with_empty_values(inner)
         for key, inner in value.items()

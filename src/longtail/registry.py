@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from longtail.errors import UsageError, nearest
 from longtail.part import Part, require_field
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+#: The entry point group under which installed distributions register parts of their own, see docs/own-parts.md.
+GROUP = "longtail.parts"
+
+#: Bounds on a configuration, which files may bring: parts in all, parts within parts, and signs of a name.
+MOST_PARTS = 256
+MOST_DEPTH = 16
+MOST_SIGNS = 100
 
 KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker", "encoder", "head")
 
@@ -37,6 +49,7 @@ class Entry:
         return found
 
 
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _ENTRIES: dict[str, Entry] = {}
 _NAMES: dict[str, str] = {}  # target -> name
 
@@ -45,7 +58,7 @@ def register(name: str, kind: str, target: str, space: str, paper: str, summary:
     """Adds a part; a name or class already taken, or a name that is not kebab-case, is refused."""
     if name in _ENTRIES or target in _NAMES:
         raise ValueError(f"'{name}' ({target}) is registered already")
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+    if not _NAME.fullmatch(name):
         raise ValueError(f"'{name}' is not kebab-case")
     if kind not in KINDS:
         raise ValueError(f"unknown kind '{kind}'")
@@ -146,23 +159,133 @@ register("ranknet", "re-ranker", "longtail.rerank.ranknet:RankNet", "scores", _R
 
 
 def entries(kind: str | None = None) -> list[Entry]:
-    return [entry for entry in _ENTRIES.values() if kind is None or entry.kind == kind]
+    """All parts, or those of a kind; parts of other distributions that cannot be imported are left out."""
+    found = list(_ENTRIES.values())
+    for name in _installed():
+        try:
+            found.append(_entry_of(name))
+        except UsageError:
+            continue
+    return [entry for entry in found if kind is None or entry.kind == kind]
+
+
+def lookup(name: str) -> Entry | None:
+    """The entry of that name, if there is one; other distributions are asked only about names that are not built in."""
+    if name in _ENTRIES:
+        return _ENTRIES[name]
+    return _entry_of(name) if name in _installed() else None
 
 
 def find(name: str, *kinds: str) -> Entry:
     """The entry of that name, which must be of one of the kinds given."""
-    allowed = [e.name for e in _ENTRIES.values() if not kinds or e.kind in kinds]
+    entry = lookup(name)
+    if entry is not None and (not kinds or entry.kind in kinds):
+        return entry
     what = kinds[0] if kinds else "part"
-    if name not in allowed:
-        help_ = nearest(name, allowed) if allowed else f"there is no {what} yet"
-        raise UsageError(f"unknown {what} '{name}'; {help_}")
-    return _ENTRIES[name]
+    allowed = [e.name for e in entries() if not kinds or e.kind in kinds]
+    help_ = nearest(name[:MOST_SIGNS], allowed) if allowed else f"there is no {what} yet"
+    raise UsageError(f"unknown {what} '{name[:MOST_SIGNS]}'; {help_}")
+
+
+@cache
+def _installed() -> dict[str, list[EntryPoint]]:
+    """What other distributions register, unimported; names of built-in parts are not given away."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        if point.name not in _ENTRIES:
+            found.setdefault(point.name, []).append(point)
+    return found
+
+
+@cache
+def _entry_of(name: str) -> Entry:
+    """The entry of a part that another distribution registers: what there is to know is read from its class."""
+    points = _installed()[name]
+    targets = sorted({point.value for point in points})
+    where = f"'{name}' ({' and '.join(targets)})"
+    if len(targets) > 1:
+        raise UsageError(f"{where} is registered by several distributions; uninstall all but one")
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{where} cannot be used: its name is not kebab-case")
+    try:
+        found = points[0].load()
+    except Exception as error:  # whatever the code of others raises
+        raise UsageError(f"{where} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Part) and found.kind in KINDS):
+        raise UsageError(f"{where} cannot be used: it is not a learner, augmenter or another kind of part")
+    summary = (found.__doc__ or "-").strip().partition("\n")[0]
+    space, paper = (str(getattr(found, key, "-")) for key in ("space", "paper"))
+    return Entry(name, found.kind, f"{found.__module__}:{found.__qualname__}", space, paper, summary)
 
 
 def name_of(part: Part | type[Part]) -> str:
     """The registered name of a part, or its class name for parts that are not registered."""
     cls = part if isinstance(part, type) else type(part)
-    return _NAMES.get(f"{cls.__module__}:{cls.__qualname__}", cls.__name__)
+    return _registered_name(cls) or cls.__name__
+
+
+def _registered_name(cls: type[Part]) -> str | None:
+    target = f"{cls.__module__}:{cls.__qualname__}"
+    if target in _NAMES:
+        return _NAMES[target]
+    package = cls.__module__.partition(".")[0]
+    for name, points in _installed().items():
+        # a class may be registered under another module than its own, but not under another package
+        if points[0].module.partition(".")[0] == package and _is_part(name, target):
+            return name
+    return None
+
+
+def _is_part(name: str, target: str) -> bool:
+    try:
+        return _entry_of(name).target == target
+    except UsageError:
+        return False
+
+
+def check_registered(part: Part) -> None:
+    """Refuses a part that could be saved, but not found again by name; parts inside parts count, too."""
+    if _registered_name(type(part)) is None:
+        raise UsageError(
+            f"'{type(part).__name__}' is not registered, so a model with it could not be loaded again: "
+            f"register it under the entry points '{GROUP}'"
+        )
+    for f in fields(part):
+        value = getattr(part, f.name)
+        for inner in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(inner, Part):
+                check_registered(inner)
+
+
+def check_bounds(config: Any) -> None:
+    """Refuses a configuration with more parts, or parts within parts, than anybody means; takes no time."""
+    parts = 0
+    for value, depth in _walk(config):
+        parts += isinstance(value, Mapping | Part | str)
+        if parts > MOST_PARTS:
+            raise UsageError(f"a configuration has more than {MOST_PARTS} parts")
+        if depth > MOST_DEPTH:
+            raise UsageError(f"parts are nested more than {MOST_DEPTH} deep")
+
+
+def _walk(config: Any) -> Iterator[tuple[Any, int]]:
+    """Everything that is or may name a part, with the parts (or lists within lists) around it."""
+    waiting: list[tuple[Any, int]] = [(config, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        yield value, depth
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                if not isinstance(key, str) or len(key) > MOST_SIGNS:
+                    raise UsageError(f"an option's name is no word of at most {MOST_SIGNS} signs")
+                if isinstance(inner, Mapping):
+                    waiting.append((inner, depth + 1))
+                elif isinstance(inner, list | tuple):
+                    waiting.extend((item, depth + 1) for item in inner if not isinstance(item, int | float))
+        elif isinstance(value, list | tuple):
+            waiting.extend((item, depth + 1) for item in value if not isinstance(item, int | float))
 
 
 def build(config: str | Mapping[str, Any] | Part, *kinds: str) -> Part:
@@ -171,6 +294,7 @@ def build(config: str | Mapping[str, Any] | Part, *kinds: str) -> Part:
         return config
     if isinstance(config, str):
         config = {"part": config}
+    check_bounds(config)
     options = dict(config) if isinstance(config, Mapping) else {}
     name = options.pop("part", None)
     if not isinstance(name, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -16,7 +16,7 @@ from longtail.fit import Fit
 from longtail.labels import BAND_EDGES
 from longtail.learners.pipeline import Pipeline
 from longtail.part import Part, default_of
-from longtail.registry import build, config_of
+from longtail.registry import build, check_bounds, check_registered, config_of
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from longtail.augment.base import Augmenter
     from longtail.evaluate import Report
     from longtail.features.base import Features
+    from longtail.keep.model import Loaded
     from longtail.learners.base import Learner
     from longtail.rerank.base import Reranker
 
@@ -53,6 +54,7 @@ class Tagger:
         seed: int = 0,
         threads: int = 0,
     ) -> None:
+        check_bounds([learner, features, augment, rerank])
         self.pipeline = Pipeline(
             learner=learner,
             features=features,
@@ -192,20 +194,37 @@ class Tagger:
         from longtail.keep.model import save_model
 
         self._require_fitted()
+        check_registered(self.pipeline)
+        config = self.config()
+        check_bounds(config)
         manifest = {
-            "config": self.config(),
+            "config": config,
             "n_features": self.pipeline.width_,
             "makes_features": self.pipeline.features_ is not None,
         }
         states = {stem: part.state() for stem, part in self.pipeline.fitted_parts().items()}
-        save_model(path, manifest=manifest, labels=self.labels_, states=states, overwrite=overwrite)
+        save_model(
+            path, manifest=manifest, labels=self.labels_, states=states, overwrite=overwrite, threads=self.threads
+        )
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:
         """Opens a model directory; `verify` checks every file against the manifest first."""
-        from longtail.keep.model import load_model, restoring
+        from longtail.keep.model import load_model
+        from longtail.keep.older import modern, outgrown
 
-        loaded = load_model(path, verify=verify)
+        loaded = load_model(path, verify=verify, threads=threads)
+        if not loaded.outdated:
+            return cls._restored(path, loaded, threads)
+        try:
+            return cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
+        except (ModelError, UsageError) as error:
+            raise outgrown(path, loaded, error) from error
+
+    @classmethod
+    def _restored(cls, path: str | Path, loaded: Loaded, threads: int) -> Self:
+        from longtail.keep.model import restoring
+
         tagger = cls._configured(path, loaded.manifest, threads)
         tagger.labels_ = loaded.labels
         parts = tagger.pipeline.fitted_parts()
@@ -226,22 +245,25 @@ class Tagger:
     @classmethod
     def _configured(cls, path: str | Path, manifest: Mapping[str, Any], threads: int) -> Self:
         """The tagger a manifest describes, its parts not yet fitted; names are looked up in the registry only."""
+        from longtail.keep.model import reason
+
         try:
             config = manifest["config"]
             keys = {"learner", "features", "augment", "rerank", "seed"}
             if not isinstance(config, dict) or set(config) != keys:
                 raise ValueError(f"its configuration needs {sorted(keys)}")
             n_features, makes_features = manifest["n_features"], manifest["makes_features"]
-            if not (n_features is None or (type(n_features) is int and n_features >= 0)):
+            if not (n_features is None or (type(n_features) is int and 0 <= n_features < 1 << 62)):
                 raise ValueError("the number of features is not a number")
             if type(config["seed"]) is not int or type(makes_features) is not bool:
                 raise ValueError("seed or makes_features is not as it should be")
+            check_bounds(config)
             tagger = cls(**config, threads=threads)
             tagger.pipeline.begin_restoring(makes_features, n_features)
         except KeyError as error:
             raise ModelError(f"{path}: the manifest has no {error}") from None
         except (TypeError, ValueError, UsageError) as error:
-            raise ModelError(f"{path}: the manifest does not fit this version of longtail: {error}") from None
+            raise ModelError(f"{path}: the manifest does not fit this version of longtail: {reason(error)}") from None
         return tagger
 
     def config(self) -> dict[str, Any]:

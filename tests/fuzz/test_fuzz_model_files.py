@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import ModelError
-from longtail.keep import model as persist
+from longtail.keep.manifest import manifest_digest
 from longtail.keep.model import load_model, save_model
-from longtail.keep.safetensors import MOST_ARRAYS, read_arrays, write_arrays
+from longtail.keep.safetensors import BLOCK, MOST_ARRAYS, read_arrays, write_arrays
 from longtail.labels import LabelIndex
 
 LABELS = LabelIndex(["cats", "dogs", "Zürich"], ["felis", "", "a town"], np.array([3, 0, 12]), 14)
@@ -69,11 +69,9 @@ def forge(directory: Path, change: Callable[[dict[str, Any]], object] = lambda c
     for name, entry in content["files"].items():
         data = (directory / name).read_bytes()
         entry["bytes"] = len(data)
-        entry["sha256"] = [
-            hashlib.sha256(data[i : i + persist.BLOCK]).hexdigest() for i in range(0, len(data), persist.BLOCK)
-        ]
+        entry["sha256"] = [hashlib.sha256(data[i : i + BLOCK]).hexdigest() for i in range(0, len(data), BLOCK)]
     change(content)
-    content["sha256"] = persist._manifest_digest(content)
+    content["sha256"] = manifest_digest(content)
     (directory / "manifest.json").write_text(json.dumps(content))
     return directory
 
@@ -155,6 +153,8 @@ HOSTILE_ARRAYS = {
     "past the end": with_header({"a": entry(shape=[2], offsets=[0, 8])}, b"\0" * 4),
     "bytes at the end": with_header({"a": entry()}, b"\0" * 8),
     "not aligned": with_header({"a": entry("U8", [1], [0, 1]), "b": entry(offsets=[1, 5])}, b"\0" * 5),
+    "not a number": with_header({"a": entry("F32", [1], [0, 4])}, struct.pack("<f", float("nan"))),
+    "endless": with_header({"a": entry("F64", [1], [0, 8])}, struct.pack("<d", float("-inf"))),
     "truth value 2": with_header({"a": entry("BOOL", [1], [0, 1])}, b"\2"),
 }
 
@@ -211,6 +211,8 @@ HOSTILE_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "texts no truth value": lambda content: content["labels"].update(texts=1),
     "model no object": lambda content: content.update(model=[1]),
     "no library": lambda content: content.pop("library"),
+    "library no version": lambda content: content.update(library="0.1.0\n\x1b[2J"),
+    "library endless": lambda content: content.update(library="1" * 10**6),
     "other format": lambda content: content.update(format="other-model"),
     "version true": lambda content: content.update(format_version=True),
     "version 0": lambda content: content.update(format_version=0),

@@ -6,19 +6,23 @@ import errno
 import hashlib
 import json
 import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from longtail import __version__, files, persist
+from longtail import __version__
 from longtail.errors import LongtailError, ModelError, UsageError
-from longtail.keep.model import check_model_output, load_model, restoring, save_model
+from longtail.keep import files, manifest, model
+from longtail.keep.model import States, check_model_output, load_model, restoring, save_model
 from longtail.labels import LabelIndex
 
 LABELS = LabelIndex(["cats", 'do"gs', "Zürich\n"], ["felis", "", "a town"], np.array([3, 0, 12]), 14)
@@ -49,7 +53,7 @@ def complaint(directory: Path, **options: Any) -> str:
     return message
 
 
-def assert_same_states(found: persist.States, expected: persist.States) -> None:
+def assert_same_states(found: States, expected: States) -> None:
     assert {s: set(a) for s, a in found.items()} == {s: set(a) for s, a in expected.items()}
     for stem, arrays in expected.items():
         for name, array in arrays.items():
@@ -78,6 +82,7 @@ def test_round_trip(tmp_path: Path) -> None:
         hnp.arrays(
             st.sampled_from(["?", "u1", "i1", "<u2", "<i2", "<f2", "<u4", "<i4", "<f4", "<u8", "<i8", "<f8", ">f4"]),
             hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+            elements={"allow_nan": False, "allow_infinity": False},
         ),
         max_size=4,
     ),
@@ -145,7 +150,8 @@ def test_same_model_same_bytes(tmp_path: Path) -> None:
 
 
 def test_several_blocks_are_hashed_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persist, "BLOCK", 64)
+    for module in (model, manifest):
+        monkeypatch.setattr(module, "BLOCK", 64)
     data = (save(tmp_path / "model") / "learner.safetensors").read_bytes()
     digests = json.loads((tmp_path / "model" / "manifest.json").read_text())["files"]["learner.safetensors"]["sha256"]
     assert digests == [hashlib.sha256(data[i : i + 64]).hexdigest() for i in range(0, len(data), 64)]
@@ -228,7 +234,7 @@ def test_model_left_aside_by_a_kill_is_found(tmp_path: Path) -> None:
 
 def test_model_replaced_while_it_is_read_gives_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / "model")
-    checked = persist._checked_manifest
+    checked = model.checked_manifest
     replaced = []
 
     def replace_once(data: bytes, folder: Any) -> dict[str, Any]:
@@ -238,7 +244,7 @@ def test_model_replaced_while_it_is_read_gives_the_new_one(tmp_path: Path, monke
             save(tmp_path / "model", manifest={"seed": 8}, states={"other": {}}, overwrite=True)
         return content
 
-    monkeypatch.setattr(persist, "_checked_manifest", replace_once)
+    monkeypatch.setattr(model, "checked_manifest", replace_once)
     loaded = load_model(tmp_path / "model", verify=False)
     assert loaded.manifest == {"seed": 8}
     assert set(loaded.states) == {"other"}
@@ -250,7 +256,7 @@ def test_full_disk_is_one_line_and_keeps_the_old_model(tmp_path: Path, monkeypat
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(persist, "write_arrays", full)
+    monkeypatch.setattr(model, "write_arrays", full)
     with pytest.raises(LongtailError, match="model cannot be written: No space left on device"):
         save(tmp_path / "model", overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
@@ -296,12 +302,13 @@ def test_altered_manifest(tmp_path: Path) -> None:
     assert complaint(tmp_path / "model").startswith(f"{manifest} was altered: its checksum differs; ")
 
 
-@pytest.mark.parametrize(("version", "who"), [(2, "a newer longtail"), (99, "a newer longtail")])
-def test_other_format_versions(tmp_path: Path, version: int, who: str) -> None:
+@pytest.mark.parametrize("version", [3, 99])
+def test_later_format_versions(tmp_path: Path, version: int) -> None:
     manifest = save(tmp_path / "model") / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"format_version": 1', f'"format_version": {version}'))
+    manifest.write_text(manifest.read_text().replace('"format_version": 2', f'"format_version": {version}'))
     message = complaint(tmp_path / "model")
-    assert f"has model format {version}; longtail {__version__} reads format 1, {who} reads this model" in message
+    newer = f"longtail {__version__} reads formats 1 to 2, a newer longtail reads this model"
+    assert f"has model format {version}; {newer}" in message
 
 
 def test_other_files_in_the_directory_are_no_business_of_the_model(tmp_path: Path) -> None:
@@ -315,5 +322,102 @@ def test_restoring_turns_what_does_not_fit_into_a_model_error() -> None:
     assert str(caught.value) == "model/learner.safetensors does not fit its part: 4 rows for 3 labels"
     with pytest.raises(ModelError, match="'weights' is missing"), restoring("model", "learner"):
         {}["weights"]
-    with pytest.raises(UsageError), restoring("model", "learner"):
-        raise UsageError("passes")
+    with pytest.raises(ModelError, match=r"does not fit its part: frozen is 4"), restoring("model", "learner"):
+        raise UsageError("frozen is 4")
+    with pytest.raises(ModelError, match=r"^altered$"), restoring("model", "learner"):
+        raise ModelError("altered")
+    with pytest.raises(ModelError) as caught, restoring("model", "learner"):
+        raise RuntimeError("size mismatch\n" + "of weights" * 1000)
+    assert str(caught.value) == "model/learner.safetensors does not fit its part: size mismatch"
+    with pytest.raises(ModelError) as caught, restoring("model", "learner"):
+        raise RuntimeError("long" * 1000)
+    assert len(str(caught.value)) < 400
+
+
+# numbers that are not finite
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8"])
+def test_numbers_that_are_not_finite_are_neither_saved_nor_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: float, dtype: str
+) -> None:
+    for module in (model, manifest):
+        monkeypatch.setattr(module, "BLOCK", 100)
+    weights = np.zeros((7, 50), dtype=dtype)
+    weights[6, 49] = bad
+    states = {"learner": {"fine": np.zeros(3), "weights": weights}}
+    with pytest.raises(LongtailError, match="not saved: 'weights' of its learner has numbers that are not finite"):
+        save(tmp_path / "model", states=states)
+    assert list(tmp_path.iterdir()) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "_not_finite", lambda *_: None)
+        save(tmp_path / "model", states=states)
+    message = complaint(tmp_path / "model")
+    assert message == f"{tmp_path}/model/learner.safetensors: array 'weights' has numbers that are not finite"
+
+
+def test_arrays_in_column_order_are_looked_at_whole(tmp_path: Path) -> None:
+    weights = np.asfortranarray(np.zeros((40, 30)))
+    weights[3, 29] = np.nan
+    for array in (weights, weights[:, ::-1], weights[1::2, 1::2]):
+        with pytest.raises(LongtailError, match="not finite"):
+            save(tmp_path / "model", states={"learner": {"weights": array}})
+
+
+# threads
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_files_are_hashed_on_as_many_threads_as_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    for module in (model, manifest):
+        monkeypatch.setattr(module, "BLOCK", 64)
+    seen, most = set(), []
+    running, lock = [0], threading.Lock()
+    sha256 = hashlib.sha256
+
+    class Watched:
+        def sha256(self, data: Any) -> Any:
+            if not isinstance(data, memoryview):
+                return sha256(data)
+            with lock:
+                running[0] += 1
+                most.append(running[0])
+                seen.add(threading.get_ident())
+            time.sleep(0.02)
+            with lock:
+                running[0] -= 1
+            return sha256(data)
+
+    monkeypatch.setattr(model, "hashlib", Watched())
+    save(tmp_path / "model", threads=threads)
+    assert (max(most), len(seen)) == (threads, threads)
+    seen.clear()
+    most.clear()
+    load_model(tmp_path / "model", threads=threads)
+    assert (max(most), len(seen)) == (threads, threads)
+
+
+def test_a_tagger_hands_its_threads_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from longtail.corpus import Corpus
+    from longtail.tagger import Tagger
+
+    asked = []
+    run = model.thread_map
+
+    def watched(function: Any, tasks: Any, *, workers: int) -> Any:
+        asked.append(workers)
+        return run(function, tasks, workers=workers)
+
+    Y = sp.csr_matrix(np.eye(3, dtype=np.float32))
+    tagger = Tagger("one-vs-all", threads=3).fit(
+        Corpus(labels=LABELS, Y=Y, texts=["cats purr", "dogs bark", "towns grow"])
+    )
+    monkeypatch.setattr(model, "thread_map", watched)
+    tagger.save(tmp_path / "model")
+    assert asked and set(asked) == {3}
+    asked.clear()
+    Tagger.load(tmp_path / "model", threads=2)
+    assert asked and set(asked) == {2}

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from longtail.keep.model import FORMAT_VERSION, MANIFEST, load_model
+from longtail.keep.manifest import MANIFEST
+from longtail.keep.model import load_model
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def describe_model(path: str | Path) -> ModelFacts:
     loaded = load_model(path)
     return ModelFacts(
         model=str(path),
-        format_version=FORMAT_VERSION,
+        format_version=loaded.format_version,
         library=loaded.library,
         labels=len(loaded.labels),
         trained_on=loaded.labels.documents,

@@ -307,8 +307,9 @@ class Pipeline(Learner):
                 raise ValueError(f"the {name} has {width} features, the rest of the model has {self.width_}")
         self._take_sizes()
         for part in self.rerank:
-            if part.n_labels_ != self.n_labels_:
-                raise ValueError(f"'{name_of(part)}' has {part.n_labels_} labels, the learner has {self.n_labels_}")
+            own = getattr(part, "n_labels_", self.n_labels_)
+            if own != self.n_labels_:
+                raise ValueError(f"'{name_of(part)}' has {own} labels, the learner has {self.n_labels_}")
 
 
 @dataclass

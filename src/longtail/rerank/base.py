@@ -22,7 +22,7 @@ class Reranker(Part, ABC):
     kind: ClassVar[str] = "re-ranker"
 
     if TYPE_CHECKING:
-        n_labels_: int = 0  # labels it was fitted for
+        n_labels_: int = 0  # labels it was fitted for; missing where it keeps nothing per label
 
     @property
     def capabilities(self) -> Capabilities:

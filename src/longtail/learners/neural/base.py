@@ -275,6 +275,7 @@ class NeuralLearner(Learner):
             raise ValueError("the number of labels is not a number")
         self.n_labels_, self.n_features_ = int(labels[0]), None
         self.encoder.restore(under("encoder", arrays))
+        self.encoder.check_weights(arrays)
 
     def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
         def empty() -> Network:

@@ -74,6 +74,15 @@ class Encoder(Part, ABC):
     def network(self) -> EncoderNetwork:
         """Weights as they are before training, drawn from torch's generator."""
 
+    def check_weights(self, arrays: Arrays) -> None:
+        """Refuses stored weights of a learner that do not fit the options, before room is made for any of them."""
+        with torch.device("meta"):
+            expected = {name: tuple(weight.shape) for name, weight in self.network().state_dict().items()}
+        for name, array in arrays.items():
+            _, found, own = name.partition(".encoder.")
+            if found and expected.get(own) != array.shape:
+                raise ValueError(f"'{name}' is stored as {array.shape}, and must be {expected.get(own)}")
+
     def states(self, network: EncoderNetwork, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
         """float16 (tokens, E): what the frozen layers make of the tokens, where that is worth keeping."""
         return None

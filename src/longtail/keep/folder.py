@@ -1,0 +1,103 @@
+"""A model directory held open, and its files as memory maps."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+from pathlib import Path
+from typing import Self
+
+from longtail.errors import ModelError
+from longtail.keep.files import aside, shown_directory
+
+#: What to do about a model that is not whole.
+AGAIN = "copy the whole directory again or train the model again"
+
+Bytes = mmap.mmap | bytes
+
+
+class Folder:
+    """A directory held open: what is read from it belongs together even while another process replaces it."""
+
+    def __init__(self, place: Path, shown: Path) -> None:
+        self.place, self.shown = place, shown
+        self.descriptor: int | None = None
+        if os.open in os.supports_dir_fd:
+            self.descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        elif not place.is_dir():
+            raise NotADirectoryError if place.exists() else FileNotFoundError
+
+    @classmethod
+    def hold(cls, path: Path) -> Self:
+        # Where directories cannot be exchanged in one step, the old one stands aside while the new one comes in.
+        for place in (path, aside(path), path):
+            try:
+                return cls(place, path)
+            except FileNotFoundError:
+                continue
+            except NotADirectoryError:
+                raise ModelError(f"{path} is not a directory; give the directory that holds the model") from None
+            except OSError as error:
+                raise ModelError(f"{shown_directory(path)} cannot be read: {error.strerror}") from None
+        raise ModelError(f"{shown_directory(path)} does not exist; give the directory that holds the model")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+
+    def replaced(self) -> bool:
+        """Whether the name now belongs to another directory."""
+        if self.descriptor is None:
+            return False
+        try:
+            return not os.path.samestat(os.fstat(self.descriptor), self.place.stat())
+        except OSError:
+            return True
+
+    def where(self, name: str) -> str:
+        return shown_file(self.shown, name)
+
+    def map(self, name: str, most: int | None = None) -> Bytes:
+        """A plain file's bytes as a memory map; links, pipes and files above `most` bytes are refused."""
+        where = self.where(name)
+        flags = os.O_RDONLY
+        for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+            flags |= getattr(os, flag, 0)
+        try:
+            if self.descriptor is None:
+                if (self.place / name).is_symlink():
+                    raise OSError(errno.ELOOP, "")
+                descriptor = os.open(self.place / name, flags)
+            else:
+                descriptor = os.open(name, flags, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            raise ModelError(f"{where} is missing; {AGAIN}") from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise ModelError(f"{where} is a link; a model holds only files of its own") from None
+            raise ModelError(f"{where} cannot be read: {error.strerror}") from None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelError(f"{where} is not a plain file")
+            if most is not None and status.st_size > most:
+                raise ModelError(f"{where} has {status.st_size} bytes; at most {most} are read")
+            return map_file(descriptor)
+        except OSError as error:
+            raise ModelError(f"{where} cannot be read: {error.strerror}") from None
+        finally:
+            os.close(descriptor)
+
+
+def map_file(descriptor: int) -> Bytes:
+    """The file's bytes, mapped read-only; an empty file cannot be mapped."""
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
+
+
+def shown_file(directory: str | Path, name: str) -> str:
+    return shown_directory(directory) + name

@@ -1,0 +1,97 @@
+"""Models that version 0.1.0 wrote (format 1): read as before, or refused in a line that says what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longtail import __version__
+from longtail.errors import ModelError
+from longtail.keep.manifest import manifest_digest
+from longtail.keep.model import load_model
+from longtail.tagger import Tagger
+
+FIXTURES = Path(__file__).parent / "fixtures"
+ADVICE = "; train it again, or read it with that version"
+
+
+def changed(target: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    shutil.copytree(FIXTURES / "bonsai-0.1.0", target)
+    content = json.loads((target / "manifest.json").read_text())
+    del content["sha256"]
+    change(content)
+    content["sha256"] = manifest_digest(content)
+    (target / "manifest.json").write_text(json.dumps(content))
+    return target
+
+
+def assert_predicts_as_before(tagger: Tagger, name: str) -> None:
+    kept = json.loads((FIXTURES / f"{name}.json").read_text())
+    given = tagger.predict(kept["asked"], k=kept["k"])
+    for found, before in zip(given, kept["given"], strict=True):
+        assert [label for label, _ in found] == [label for label, _ in before]
+        assert [score for _, score in found] == pytest.approx([score for _, score in before], abs=1e-6)
+
+
+def test_a_linear_model_predicts_as_before() -> None:
+    loaded = load_model(FIXTURES / "bonsai-0.1.0")
+    assert (loaded.format_version, loaded.library, loaded.outdated) == (1, "0.1.0", True)
+    assert "depth" not in loaded.manifest["config"]["rerank"][0]
+    tagger = Tagger.load(FIXTURES / "bonsai-0.1.0", threads=1)
+    assert tagger.rerank[0].depth == 100
+    assert_predicts_as_before(tagger, "bonsai-0.1.0")
+
+
+def test_an_older_model_is_saved_as_a_new_one(tmp_path: Path) -> None:
+    Tagger.load(FIXTURES / "bonsai-0.1.0", threads=1).save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert (loaded.format_version, loaded.library, loaded.outdated) == (2, __version__, False)
+    assert_predicts_as_before(Tagger.load(tmp_path / "model", threads=1), "bonsai-0.1.0")
+
+
+def test_a_network_predicts_as_before_or_is_refused() -> None:
+    """Which of the two depends on whether its options are still there; anything else is a mistake."""
+    pytest.importorskip("torch")
+    try:
+        tagger = Tagger.load(FIXTURES / "attentionxml-0.1.0", threads=1)
+    except ModelError as error:
+        assert str(error).startswith(f"{FIXTURES}/attentionxml-0.1.0/ was written by longtail 0.1.0, and longtail ")
+        assert str(error).endswith(ADVICE)
+        assert "\n" not in str(error)
+    else:
+        assert tagger.features is None
+        assert_predicts_as_before(tagger, "attentionxml-0.1.0")
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "an option that is gone": lambda content: content["model"]["config"]["learner"].update(gone=1),
+    "a part that is gone": lambda content: content["model"]["config"].update(learner={"part": "augmented"}),
+    "an option out of range": lambda content: content["model"]["config"]["learner"].update(trees=0),
+    "arrays that do not fit": lambda content: content["model"]["config"].update(learner={"part": "fastxml"}),
+    "too many parts": lambda content: content["model"]["config"].update(augment=["word-swap"] * 1000),
+    "no configuration": lambda content: content["model"].pop("config"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_does_not_fit_any_more_says_who_wrote_it(tmp_path: Path, change: str) -> None:
+    model = changed(tmp_path / "model", CHANGES[change])
+    with pytest.raises(ModelError) as caught:
+        Tagger.load(model, threads=1)
+    message = str(caught.value)
+    assert message.startswith(f"{model}/ was written by longtail 0.1.0, and longtail {__version__} cannot read it (")
+    assert message.endswith(ADVICE)
+    assert "\n" not in message
+
+
+def test_damage_is_told_as_damage(tmp_path: Path) -> None:
+    """Training again is no advice for a file that was copied badly."""
+    shutil.copytree(FIXTURES / "bonsai-0.1.0", tmp_path / "model")
+    (tmp_path / "model" / "learner.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"learner.safetensors is missing; copy the whole directory again"):
+        Tagger.load(tmp_path / "model")

@@ -121,7 +121,7 @@ def test_a_re_ranker_of_other_labels_is_refused(model: Path, tmp_path: Path) -> 
         arrays["q"] = arrays["q"][:1]
 
     message = refused(forged(model, tmp_path / "model", arrays=change, stem="rerank-0"))
-    assert "a re-ranker has 1 labels, the learner has 3" in message
+    assert "'inverse-propensity' has 1 labels, the learner has 3" in message
 
 
 def test_weights_of_a_linear_learner_that_are_not_finite(model: Path, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import measure
 import numpy as np
 
 from longtail.corpus import Corpus
-from longtail.labels import LabelIndex
 from longtail.keep.model import load_model, save_model
+from longtail.labels import LabelIndex
 from longtail.registry import build, config_of
 from longtail.run import Run
 

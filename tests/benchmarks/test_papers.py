@@ -22,7 +22,7 @@ ROWS = papers.rows()
 def test_rows_are_whole_and_differ() -> None:
     taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
     assert all(row.title and row.paper and row.note for row in ROWS.values())
-    assert len(ROWS) == 54 and len(set(taggers.values())) == len(taggers)
+    assert len(ROWS) == 55 and len(set(taggers.values())) == len(taggers)
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
@@ -155,6 +155,7 @@ GANDALF_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
 #: Pipelines as published: recipe -> (learner, options that make it so).
 PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
     "astec-published": ("astec", {"modules": True}),
+    "inceptionxml-published": ("inceptionxml", {"start": "random"}),
     "inceptionxml-plus": ("inceptionxml", {"shortlist": "clusters", "detached": 0.22}),
     "decaf-published": ("decaf", {"shortlist": "clusters", "surrogate": 3, "blocks": False}),
     "eclare-published": ("eclare", {"shortlist": "clusters", "surrogate": 3, "blocks": False, "traverse": 0.5}),

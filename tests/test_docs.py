@@ -13,15 +13,17 @@ import pytest
 import typer.main
 
 from longtail.cli import app
+from longtail.errors import UsageError
 from longtail.registry import Entry, entries
+from longtail.tagger import Tagger
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 COMMANDS: Any = typer.main.get_command(app)
 
 
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("option_tables", DOCS / "_build" / "options.py")
+def tables(script: str = "options") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{script}_tables", DOCS / "_build" / f"{script}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -49,6 +51,38 @@ def test_a_table_is_made_from_the_fields() -> None:
     assert "| `depth` | none | 1 to 20, or none |" in made
     assert "old" not in made
     assert made.endswith("<!-- /options -->\nafter")
+
+
+def test_what_goes_with_what_is_up_to_date() -> None:
+    page = (DOCS / "goes-with.md").read_text(encoding="utf-8")
+    assert tables("goes_with").rewritten(page) == page, "run: python docs/_build/goes_with.py"
+    assert {name for name in tables("goes_with").TABLES if f"<!-- goes-with:{name} -->" in page} == set(
+        tables("goes_with").TABLES
+    )
+
+
+def test_tables_of_what_goes_together_say_what_a_tagger_takes() -> None:
+    made = tables("goes_with").augmenters().splitlines()
+    learners = re.findall(r"`([\w-]+)`", made[0])
+    for line in made[2:]:
+        augmenter, _, *marks = (cell.strip() for cell in line.strip("|").split("|"))
+        for learner, mark in zip(learners, marks, strict=True):
+            try:
+                Tagger(learner, augment=[augmenter.strip("`")])
+            except UsageError as refused:
+                assert mark == "·", f"{augmenter} and {learner}: {refused}"
+            else:
+                assert mark == "✓", f"{augmenter} and {learner} go together"
+
+
+def test_the_registry_says_what_capabilities_say() -> None:
+    """A listing of all parts reads the registry, which needs no torch; one part is told of from its capabilities."""
+    for entry in entries():
+        can = entry.load()().capabilities
+        if entry.kind == "learner":
+            assert entry.space == {"X": "features", "texts": "texts"}[can.needs[0]], entry.name
+        elif entry.kind == "augmenter":
+            assert entry.space == can.space, entry.name
 
 
 def commands() -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ import typer.main
 
 from longtail.cli import app
 from longtail.errors import UsageError
+from longtail.recipe import Recipe, named, summaries
 from longtail.registry import Entry, entries
 from longtail.tagger import Tagger
 
@@ -85,6 +86,12 @@ def test_the_registry_says_what_capabilities_say() -> None:
             assert entry.space == can.space, entry.name
 
 
+def test_every_recipe_is_listed_with_its_own_words() -> None:
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    for each in summaries():
+        assert f"| `{each['recipe']}` | {each['title']}. {each['when']} |\n" in page
+
+
 def commands() -> list[tuple[str, str]]:
     """(page, command) of every longtail call in a block of code."""
     found = []
@@ -110,6 +117,16 @@ def test_commands_in_the_pages_exist(page: str, command: str) -> None:
     for word in words:
         if re.match(r"--?[A-Za-z]", word):
             assert word in known, f"{page}: {command} has no {word}"
+
+
+@pytest.mark.parametrize(("page", "command"), [each for each in commands() if "--recipe" in each[1]])
+def test_recipes_in_the_pages_exist(page: str, command: str) -> None:
+    words = shlex.split(command.partition("  #")[0])
+    name = words[words.index("--recipe") + 1]
+    if "#" in name:
+        assert Recipe.find(str(DOCS.parent / name)).title
+    elif not name.endswith(".toml"):  # files that the page itself shows are the reader's own
+        assert name in named(), page
 
 
 def test_there_are_commands_to_check() -> None:

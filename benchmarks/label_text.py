@@ -3,7 +3,7 @@
     python benchmarks/label_text.py [--data DIR] [--rows GLOB] [--fresh]
 
 A row is one (corpus, learner, setting, seed), trained on one core, so two rows can be measured side by side (each with
-its own --rows). Gandalf adds a row a label: "gandalf" passes over all rows as often as the plain row passes over its
+its own --rows). Gandalf adds a row per label: "gandalf" passes over all rows as often as the plain row passes over its
 documents (equal epochs), "gandalf-steps" takes as many optimiser steps as the plain row. LabelMix is drawn on the fly
 and takes both as many epochs and as many steps. Settings were chosen on documents held out of training; nothing is
 chosen on test documents. Figures are given once more without test documents whose text is a label's text. Finished
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+import papers
 from common import RESULTS, rows_of, run_rows
 from longtail import Corpus, Tagger, read
 from longtail.recipe import Recipe
@@ -48,37 +49,14 @@ TREES = {
     "parabel-3": {"part": "parabel", "trees": 3},
     "bonsai-3": {"part": "bonsai", "trees": 3},
 }
-#: The pipelines as published, at the same epochs: options beside the learner's own.
-ATTENTION = {"part": "label-text", "join": "attention", "residual": True}
-INCEPTION = {"part": "inception", "window": 32, "max_length": 32, "enhance": True, "skip": False}
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "astec": {"modules": True, "encoder": {"part": "weighted-bag", "rectified": True}},
-    "inceptionxml": {"encoder": INCEPTION, "start": "random"},
-    "inceptionxml-plus": {
-        "part": "inceptionxml",
-        "shortlist": "clusters",
-        "detached": 0.22,
-        "encoder": INCEPTION,
-    },
-    "decaf": {
-        "shortlist": "clusters",
-        "surrogate": 3,
-        "blocks": False,
-        "head": {"part": "label-text", "residual": True, "start": "text"},
-    },
-    "eclare": {
-        "shortlist": "clusters",
-        "surrogate": 3,
-        "blocks": False,
-        "traverse": 0.5,
-        "head": {**ATTENTION, "graph": True, "start": "graph"},
-    },
-    "inceptionxml-lf": {
-        "shortlist": "clusters",
-        "first_phase": 0.5,
-        "encoder": {**INCEPTION, "routed": True},
-        "head": {**ATTENTION, "graph": True, "gelu": True, "start": "text"},
-    },
+#: The pipelines as published, at the same epochs: rows of benchmarks/papers.
+PUBLISHED = {
+    "astec": "astec-published",
+    "inceptionxml": "inceptionxml-published",
+    "inceptionxml-plus": "inceptionxml-plus",
+    "decaf": "decaf-published",
+    "eclare": "eclare-published",
+    "inceptionxml-lf": "inceptionxml-lf-published",
 }
 RECIPE = "label-text"
 #: Strengths of inverse propensity on top of the recipe.
@@ -138,10 +116,9 @@ def apart(test: Corpus) -> np.ndarray[Any, Any]:
 def tagger_of(row: dict[str, Any], documents: int) -> Tagger:
     if row["learner"] == RECIPE:
         return Recipe.find(RECIPE).tagger(seed=row["seed"], threads=1)
-    learner: dict[str, Any] = dict(TREES.get(row["learner"], {"part": row["learner"]}))
     if row["setting"] == "published":
-        learner |= PUBLISHED[row["learner"]]
-        return Tagger(learner, seed=row["seed"], threads=1)
+        return papers.find(PUBLISHED[row["learner"]]).tagger(seed=row["seed"], threads=1)
+    learner = TREES.get(row["learner"], {"part": row["learner"]})
     tagger = Tagger(learner, augment=AUGMENT[row["setting"]], seed=row["seed"], threads=1)
     if row["setting"].endswith("-steps"):
         own: Any = tagger.learner
@@ -167,7 +144,7 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     if row["learner"] == RECIPE:
         scores = tagger.learner.score(test, 100, run=run)
         result["inverse-propensity"] = {
-            str(strength): figures(InversePropensity(strength=strength).fit(scores, train).rerank(scores), test)
+            str(strength): figures(InversePropensity(strength=strength).fit(scores, train).rerank(scores, test), test)
             for strength in STRENGTHS
         }
     return result

@@ -37,6 +37,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from common import RESULTS, load_average, machine, versions, write_json
 from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
+from longtail.fit import Fit
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.batches import Batch, Batches, SharedLabels
 from longtail.learners.neural.network import Network
@@ -172,7 +173,7 @@ def our_steps(row: str, data: Corpus, steps: int) -> list[float]:
     hooks: Any = [build(name) for name in OURS[row][1]]
     learner = learner_of(row).set_params(least_steps=steps)
     with contextlib.suppress(EnoughError):
-        learner.fit(data, run=Run(progress=clock), hooks=hooks)
+        learner.learn(data, Fit(Run(progress=clock), hooks=hooks))
     return clock.times
 
 

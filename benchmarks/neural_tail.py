@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import papers
 from common import RESULTS, WORK, rows_of, run_rows
 from longtail import Corpus, Tagger, read
 from longtail.run import Run
@@ -36,12 +37,11 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "attentionxml": {"part": "attentionxml"},
     "laroberta": {"part": "laroberta", "epochs": 4, "encoder": MINILM},
 }
-LITERAL = {"part": "tailmix", "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000, "alpha": 0.2}
 #: name -> (options of the learner, hooks)
 SETTINGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "plain": ({}, []),
     "tailmix": ({}, [{"part": "tailmix"}]),
-    "tailmix-literal": ({}, [LITERAL]),
+    "tailmix-literal": ({}, papers.find("tailmix-printed-attentionxml").augment),
     "tailmix-no-similarity": ({}, [{"part": "tailmix", "similar": False}]),
     "tailmix-no-graph": ({}, [{"part": "tailmix", "graph": False}]),
     "wordmix": ({}, [{"part": "wordmix"}]),
@@ -53,17 +53,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "no-document-vector": ({"head": {"part": "label-attention", "document": False}}, []),
     "no-skip": ({"encoder": {"part": "bilstm", "skip": False}}, []),
     "no-rare-words": ({"encoder": {"part": "bilstm", "min_df": 2}}, []),
-    "as-published": (
-        {
-            "start": "random",
-            "rate": 0.001,
-            "word_rate": 0.001,
-            "label_rate": 0.001,
-            "head": {"part": "label-attention", "classifier": "shared", "document": False},
-            "encoder": {"part": "bilstm", "skip": False, "vectors": "glove-6b-50d", "size": 50, "min_df": 1},
-        },
-        [],
-    ),
+    "as-published": (papers.find("attentionxml-published").learner, []),
 }
 ENSEMBLE = "ensemble"
 LINEAR = ("one-vs-all", "bonsai")
@@ -97,16 +87,21 @@ def corpora(name: str, data: Path) -> tuple[Corpus, Corpus]:
     return train, test.aligned(train.labels).without_unseen()
 
 
+def tagger_of(row: dict[str, Any]) -> Tagger:
+    options, augment = SETTINGS[row["setting"]]
+    learner = {**LEARNERS.get(row["learner"], {"part": row["learner"]}), **options}
+    if row["corpus"] in SHORTER and row["learner"] == "attentionxml":
+        # beside what the setting itself says of the encoder
+        learner["encoder"] = {**learner.get("encoder", {"part": "bilstm"}), "max_length": SHORTER[row["corpus"]]}
+    return Tagger(learner, augment=augment, seed=row["seed"], threads=1)
+
+
 def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     train, test = corpora(row["corpus"], data)
     if row["setting"] == ENSEMBLE:
         members = [_kept(row, setting) for setting in ("plain", "tailmix")]
         return {**row, "figures": figures(_average(members, train.n_labels), test)}
-    options, augment = SETTINGS[row["setting"]]
-    learner = {**LEARNERS.get(row["learner"], {"part": row["learner"]}), **options}
-    if row["corpus"] in SHORTER and row["learner"] == "attentionxml":
-        learner["encoder"] = {"part": "bilstm", "max_length": SHORTER[row["corpus"]]}
-    tagger = Tagger(learner, augment=augment, seed=row["seed"], threads=1)
+    tagger = tagger_of(row)
     run = Run(row["seed"], threads=1)
     start = time.perf_counter()
     tagger.fit(train, run=run)

@@ -58,7 +58,10 @@ PEERS: dict[str, tuple[list[str], str]] = {
     "napkinxc": (["napkinxc==0.7.2", "numpy", "scipy"], "napkinxc.models"),
 }
 #: Sources that decide longtail's figures: a row measured with others is not kept on resuming.
-TIMED_SOURCES = ("learners", "graphs", "engines", "corpus.py", "run.py", "scores.py", "persist.py")
+TIMED_SOURCES = (
+    *("learners", "graphs", "engines", "keep"),
+    *("corpus.py", "fit.py", "noise.py", "run.py", "scores.py", "sparse.py"),
+)
 
 
 @dataclass(frozen=True)

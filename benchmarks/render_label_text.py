@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from longtail.recipe import Recipe
 from render_quality import machine_line, mean_and_spread, spread, tail_groups, triple
 
 Results = dict[str, Any]
@@ -26,8 +25,6 @@ NAMES = {
     "gandalf-walk": "+ Gandalf, random walk",
     "published": "pipeline as published, equal epochs",
 }
-#: Strength of inverse propensity in the recipe.
-STRENGTH = next(part["strength"] for part in Recipe.find("label-text").rerank)
 CORPORA = ("gutenberg-lcsh-titles", "eurlex57k-titles")
 LEARNERS = (
     "parabel-1",
@@ -108,7 +105,7 @@ def recipe_section(results: Results) -> str:
         rows = groups.get((corpus, "label-text", "plain"), [])
         for strength in rows[0]["inverse-propensity"] if rows else ():
             figures = [row["inverse-propensity"][strength] for row in rows]
-            default = " (the recipe)" if float(strength) == STRENGTH else ""
+            default = "" if float(strength) else " (the recipe)"
             name = f"all three, inverse propensity to the power {strength}{default}"
             lines.append(f"| {name} | {len(rows)} | {triple(figures, 'P')} | {triple(figures, 'PSP')} |")
         if lines:

@@ -19,7 +19,7 @@ from typing import Any
 from common import RESULTS, run_rows
 from longtail import Corpus, Tagger, evaluate, read
 from longtail.features.tfidf import Tfidf
-from longtail.noise import prepared
+from longtail.fit import Fit
 from longtail.rerank.propensity import InversePropensity
 from longtail.rerank.ranknet import RankNet
 from longtail.run import Run
@@ -104,12 +104,12 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     for part in tagger.augment:
         augmented = part.apply(augmented, run)
     start = time.perf_counter()
-    tagger.learner.fit(prepared(augmented, tagger.learner), run=run)
+    tagger.learner.fit(augmented, run=run)
     result = {**row, "train_s": round(time.perf_counter() - start, 2)}
     scores = tagger.learner.score(test, 100)
     result["figures"] = figures(scores, test)
     if rerank:
-        held_out, documents = tagger.out_of_fold(train, augmented, run)
+        held_out, documents = tagger.pipeline.out_of_fold(train, augmented, Fit(run))
         result["curves"] = curves(held_out, documents, scores, test, run)
     return result
 
@@ -119,14 +119,18 @@ def curves(held_out: Scores, documents: Corpus, scores: Scores, test: Corpus, ru
     made: dict[str, Any] = {"inverse-propensity": {}, "ranknet": {}}
     for name, part in (("inverse-propensity", InversePropensity), ("ranknet", RankNet)):
         for strength in STRENGTHS[name]:
-            ranked = part(strength=strength).fit(held_out, documents, run=run).rerank(scores)
+            ranked = part(strength=strength).fit(held_out, documents, run=run).rerank(scores, test)
             made[name][str(strength)] = figures(ranked, test)
     start = time.perf_counter()
     chosen = RankNet().fit(held_out, documents, run=run)
     made["seconds"] = round(time.perf_counter() - start, 2)
-    made["chosen"] = {"exponent": chosen.exponent_, "share": chosen.share_, **figures(chosen.rerank(scores), test)}
+    made["chosen"] = {
+        "exponent": chosen.exponent_,
+        "share": chosen.share_,
+        **figures(chosen.rerank(scores, test), test),
+    }
     printed = RankNet(start="scores").fit(held_out, documents, run=run)
-    made["printed"] = figures(printed.rerank(scores), test)
+    made["printed"] = figures(printed.rerank(scores, test), test)
     return made
 
 

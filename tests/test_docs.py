@@ -13,15 +13,18 @@ import pytest
 import typer.main
 
 from longtail.cli import app
+from longtail.errors import UsageError
+from longtail.recipe import Recipe, named, summaries
 from longtail.registry import Entry, entries
+from longtail.tagger import Tagger
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 COMMANDS: Any = typer.main.get_command(app)
 
 
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("option_tables", DOCS / "_build" / "options.py")
+def tables(script: str = "options") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{script}_tables", DOCS / "_build" / f"{script}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -51,6 +54,44 @@ def test_a_table_is_made_from_the_fields() -> None:
     assert made.endswith("<!-- /options -->\nafter")
 
 
+def test_what_goes_with_what_is_up_to_date() -> None:
+    page = (DOCS / "goes-with.md").read_text(encoding="utf-8")
+    assert tables("goes_with").rewritten(page) == page, "run: python docs/_build/goes_with.py"
+    assert {name for name in tables("goes_with").TABLES if f"<!-- goes-with:{name} -->" in page} == set(
+        tables("goes_with").TABLES
+    )
+
+
+def test_tables_of_what_goes_together_say_what_a_tagger_takes() -> None:
+    made = tables("goes_with").augmenters().splitlines()
+    learners = re.findall(r"`([\w-]+)`", made[0])
+    for line in made[2:]:
+        augmenter, _, *marks = (cell.strip() for cell in line.strip("|").split("|"))
+        for learner, mark in zip(learners, marks, strict=True):
+            try:
+                Tagger(learner, augment=[augmenter.strip("`")])
+            except UsageError as refused:
+                assert mark == "·", f"{augmenter} and {learner}: {refused}"
+            else:
+                assert mark == "✓", f"{augmenter} and {learner} go together"
+
+
+def test_the_registry_says_what_capabilities_say() -> None:
+    """A listing of all parts reads the registry, which needs no torch; one part is told of from its capabilities."""
+    for entry in entries():
+        can = entry.load()().capabilities
+        if entry.kind == "learner":
+            assert entry.space == {"X": "features", "texts": "texts"}[can.needs[0]], entry.name
+        elif entry.kind == "augmenter":
+            assert entry.space == can.space, entry.name
+
+
+def test_every_recipe_is_listed_with_its_own_words() -> None:
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    for each in summaries():
+        assert f"| `{each['recipe']}` | {each['title']}. {each['when']} |\n" in page
+
+
 def commands() -> list[tuple[str, str]]:
     """(page, command) of every longtail call in a block of code."""
     found = []
@@ -76,6 +117,16 @@ def test_commands_in_the_pages_exist(page: str, command: str) -> None:
     for word in words:
         if re.match(r"--?[A-Za-z]", word):
             assert word in known, f"{page}: {command} has no {word}"
+
+
+@pytest.mark.parametrize(("page", "command"), [each for each in commands() if "--recipe" in each[1]])
+def test_recipes_in_the_pages_exist(page: str, command: str) -> None:
+    words = shlex.split(command.partition("  #")[0])
+    name = words[words.index("--recipe") + 1]
+    if "#" in name:
+        assert Recipe.find(str(DOCS.parent / name)).title
+    elif not name.endswith(".toml"):  # files that the page itself shows are the reader's own
+        assert name in named(), page
 
 
 def test_there_are_commands_to_check() -> None:

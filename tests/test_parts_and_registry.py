@@ -16,8 +16,9 @@ from longtail.learners.decoupled import Decoupled
 from longtail.learners.ensemble import Ensemble
 from longtail.learners.linear.label_tree import Bonsai, Parabel
 from longtail.part import Part, default_of, option, prefixed, under
-from longtail.recipe import Recipe, parse_value
+from longtail.recipe import Recipe
 from longtail.registry import Entry, build, config_of, entries, find, name_of, register
+from longtail.settings import parse_value
 
 
 @dataclass(kw_only=True)

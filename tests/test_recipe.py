@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import re
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from longtail.errors import InputError, UsageError
-from longtail.recipe import Recipe, named, parse_value
-from longtail.registry import build, config_of
+from longtail.part import Part
+from longtail.recipe import Recipe, named
+from longtail.registry import build, config_of, entries
+from longtail.settings import parse_value
 from longtail.tagger import Tagger
 
 
@@ -22,153 +25,43 @@ def write(tmp_path: Path, content: str) -> Path:
     return path
 
 
+NAMES = ["attentionxml", "bonsai", "decaf", "inverse-propensity", "label-text", "laroberta", "one-vs-all", "parabel",
+         "ranknet", "taug"]  # fmt: skip
+
+
 def test_named_recipes_are_whole_and_differ() -> None:
-    assert {"parabel-1", "parabel", "bonsai", "one-vs-all"} <= set(named())
+    assert named() == NAMES
     taggers = {}
     for name in named():
         recipe = Recipe.find(name)
-        assert recipe.title and recipe.paper
+        assert recipe.title and recipe.when and recipe.paper and recipe.note
+        assert recipe.when.endswith(".") and ". " not in recipe.when, "one sentence"
         taggers[name] = repr(recipe.tagger())
         assert isinstance(recipe.tagger(), Tagger)
     assert len(set(taggers.values())) == len(taggers)
-    assert Recipe.find("parabel-1").learner["trees"] == 1
-    assert Recipe.find("parabel").learner["trees"] == 3
+    assert Recipe.find("parabel").learner["trees"] == Recipe.find("bonsai").learner["trees"] == 3
+    assert Recipe.find("bonsai").to_dict() == Recipe().to_dict(), "the default has a name"
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
+    assert [name for name in named() if Recipe.find(name).learner["part"] == "ensemble"] == ["label-text"]
+
+
+def test_recipes_of_networks_say_what_they_need() -> None:
+    neural = {entry.name for entry in entries("learner") if entry.extra}
     for name in named():
-        learner = Recipe.find(name).learner["part"]
-        assert (learner == "ensemble") == ("ensemble" in name or name == "label-text")
+        recipe = Recipe.find(name)
+        if recipe.learner["part"] in neural:
+            assert "needs longtail[neural]" in recipe.when
+            assert recipe.features == "auto" and recipe.tagger().features is None
 
 
-TAILMIX = {"part": "tailmix"}
-#: The rows of TailMix's tables 2, 3 and 4: recipe -> (learner, augmenter with the options that are not its defaults).
-TAILMIX_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
-    "attentionxml": ("attentionxml", None),
-    "laroberta": ("laroberta", None),
-    "tailmix-attentionxml": ("attentionxml", TAILMIX),
-    "tailmix-laroberta": ("laroberta", TAILMIX),
-    "wordmix-attentionxml": ("attentionxml", {"part": "wordmix"}),
-    "hiddenmix-attentionxml": ("attentionxml", {"part": "hiddenmix"}),
-    "ssmix-attentionxml": ("attentionxml", {"part": "ssmix"}),
-    "wordmix-laroberta": ("laroberta", {"part": "wordmix"}),
-    "tmix-laroberta": ("laroberta", {"part": "tmix"}),
-    "ssmix-laroberta": ("laroberta", {"part": "ssmix"}),
-    "tailmix-no-similarity-attentionxml": ("attentionxml", TAILMIX | {"similar": False}),
-    "tailmix-no-graph-attentionxml": ("attentionxml", TAILMIX | {"graph": False}),
-    "tailmix-neither-attentionxml": ("attentionxml", TAILMIX | {"similar": False, "graph": False}),
-    "tailmix-printed-attentionxml": (
-        "attentionxml",
-        TAILMIX | {"alpha": 0.2, "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000},
-    ),
-}
-TAILMIX_ENSEMBLES = {"tailmix-ensemble-attentionxml": "attentionxml", "tailmix-ensemble-laroberta": "laroberta"}
-
-
-@pytest.mark.parametrize("name", TAILMIX_ROWS)
-def test_rows_of_tailmix_differ_in_the_augmenter_only(name: str) -> None:
-    learner, augmenter = TAILMIX_ROWS[name]
-    recipe = Recipe.find(name)
-    assert recipe.learner == Recipe.find(learner).learner and recipe.learner["part"] == learner
-    assert recipe.augment == ([] if augmenter is None else [config_of(build(augmenter))])
-    assert not recipe.rerank
-
-
-@pytest.mark.parametrize("name", TAILMIX_ENSEMBLES)
-def test_ensembles_of_tailmix_average_its_two_single_rows(name: str) -> None:
-    plain, augmented = Recipe.find(name).learner["members"]
-    single = Recipe.find(f"tailmix-{TAILMIX_ENSEMBLES[name]}")
-    assert plain == single.learner
-    assert augmented == {
-        "part": "augmented",
-        "learner": single.learner,
-        "augment": single.augment,
-        "features": None,
-    }
-    assert Recipe.find(name).learner["scale"] == "none", "probabilities are averaged as they are"
-
-
-@pytest.mark.parametrize("name", [*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"])
-def test_figures_of_other_corpora_are_not_quoted(name: str) -> None:
-    note = Recipe.find(name).note
-    assert "do not compare" in note and not re.search(r"\d\.\d", note)
-    if name != "attentionxml-published":
-        assert "EURLex-4K" in note and re.search(r"[Tt]ables? [234]|Algorithm 1", note)
-
-
-def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
-    learner = Recipe.find("attentionxml-published").learner
-    assert learner["start"] == "random" and not learner["encoder"]["skip"] and not learner["head"]["document"]
-    assert learner["head"]["classifier"] == "shared"
-    assert learner["rate"] == learner["word_rate"] == learner["label_rate"] == 0.001
-    ours = Recipe.find("attentionxml").learner
-    assert {key: learner[key] for key in ("epochs", "batch", "negatives")} == {
-        key: ours[key] for key in ("epochs", "batch", "negatives")
-    }, "both take as long"
-
-
-def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
-    neural = {name for name in named() if "attentionxml" in name or "laroberta" in name}
-    assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
-
-
-SHORT_TEXT = ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf")
-#: The rows of Gandalf's tables 2 and 3: recipe -> (learner, augmenter with the options that are not its defaults).
-GANDALF_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
-    **{learner: (learner, None) for learner in SHORT_TEXT},
-    **{f"{learner}-{part}": (learner, {"part": part}) for learner in SHORT_TEXT for part in ("labelmix", "gandalf")},
-    **{
-        f"inceptionxml-{part}-no-soft": ("inceptionxml", {"part": part, "soft": False})
-        for part in ("labelmix", "gandalf")
-    },
-}
-#: Pipelines as published: recipe -> (learner, options that make it so).
-PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
-    "astec-published": ("astec", {"modules": True}),
-    "inceptionxml-plus": ("inceptionxml", {"shortlist": "clusters", "detached": 0.22}),
-    "decaf-published": ("decaf", {"shortlist": "clusters", "surrogate": 3, "blocks": False}),
-    "eclare-published": ("eclare", {"shortlist": "clusters", "surrogate": 3, "blocks": False, "traverse": 0.5}),
-    "inceptionxml-lf-published": ("inceptionxml-lf", {"shortlist": "clusters", "first_phase": 0.5}),
-}
-
-
-@pytest.mark.parametrize("name", GANDALF_ROWS)
-def test_rows_of_gandalf_differ_in_the_augmenter_only(name: str) -> None:
-    learner, augmenter = GANDALF_ROWS[name]
-    recipe = Recipe.find(name)
-    assert recipe.learner == config_of(build(learner))
-    assert recipe.augment == ([] if augmenter is None else [config_of(build(augmenter))])
-    assert not recipe.rerank
-    table, sets = ("3", 2) if name.endswith("no-soft") else ("2", 3)
-    assert f"Table {table}, row" in recipe.note and recipe.note.count("LF-") == sets
-    assert "a single model" in recipe.note
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_pipelines_differ_from_the_learners_defaults(name: str) -> None:
-    part, options = PUBLISHED[name]
-    learner, ours = Recipe.find(name).learner, config_of(build(part))
-    changed = {key for key in ours if learner[key] != ours[key]}
-    assert set(options) <= changed <= {*options, "encoder", "head"}, "both take as many epochs"
-    assert {key: learner[key] for key in options} == options
-    if "inception" in part:
-        assert learner["encoder"]["enhance"] and not learner["encoder"]["skip"]
-    if part in ("decaf", "eclare", "inceptionxml-lf"):
-        assert learner["head"]["residual"] and learner["head"]["free"] and learner["head"]["start"] != "zero"
-        assert learner["head"]["join"] == ("gates" if part == "decaf" else "attention")
-
-
-@pytest.mark.parametrize("name", [*GANDALF_ROWS, *PUBLISHED])
-def test_figures_of_the_lf_corpora_are_not_quoted(name: str) -> None:
-    note = Recipe.find(name).note
-    assert "LF-AmazonTitles-131K" in note and "do not compare" in note and not re.search(r"\d\.\d", note)
-
-
-def test_every_recipe_of_a_short_text_learner_is_a_row_or_a_published_pipeline() -> None:
-    found = {name for name in named() if Recipe.find(name).learner["part"] in SHORT_TEXT}
-    assert found == {*GANDALF_ROWS, *PUBLISHED}
-    trees = Recipe.find("parabel-gandalf")
-    assert trees.learner == Recipe.find("parabel").learner and [part["part"] for part in trees.augment] == ["gandalf"]
+def test_summaries_need_no_parts() -> None:
+    code = (
+        "import sys; from longtail.recipe import summaries; found = summaries(); "
+        "assert 'torch' not in sys.modules and all(each['when'] for each in found); print(len(found))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "10\n"
 
 
 def test_a_file_with_parts_inside_parts(tmp_path: Path) -> None:
@@ -224,9 +117,10 @@ def test_broken_files(tmp_path: Path) -> None:
 
 
 def test_options_take_the_place_of_the_recipe() -> None:
-    recipe = Recipe.find("parabel-1").override(learner="bonsai", settings=["learner.trees=2", "tfidf.min_df=1"])
+    recipe = Recipe.find("parabel").override(learner="bonsai", settings=["learner.trees=2", "tfidf.min_df=1"])
     assert recipe.learner["part"] == "bonsai" and recipe.learner["trees"] == 2
     assert recipe.features["min_df"] == 1
+    assert Recipe.find("ranknet").override(rerank=["inverse-propensity"]).rerank[0]["part"] == "inverse-propensity"
     with pytest.raises(UsageError, match="unknown augmenter 'gandalff'"):
         Recipe().override(augment=["gandalff"])
     with pytest.raises(UsageError, match="unknown re-ranker 'ranknett'"):
@@ -263,6 +157,125 @@ def test_settings_reach_defaults_of_wrappers() -> None:
     assert recipe.learner["members"][1]["trees"] != 1
     with pytest.raises(UsageError, match="'9' is not one of the parts there"):
         recipe.override(settings=["learner.members.9.trees=1"])
+
+
+def test_settings_reach_features_that_are_left_to_the_learner() -> None:
+    assert Recipe().override(settings=["features.ngrams=2"]).features == config_of(
+        build({"part": "tfidf", "ngrams": 2})
+    )
+    assert Recipe().override(settings=["tfidf.ngrams=2"]).tagger().features.ngrams == 2  # type: ignore[union-attr]
+    inner = Recipe({"part": "ensemble", "members": ["decaf", {"part": "pipeline", "learner": "parabel"}]})
+    assert inner.override(settings=["learner.members.1.features.ngrams=2"]).features == "auto"
+    assert inner.learner["members"][1]["features"]["ngrams"] == 2
+    inner.override(settings=["tfidf.ngrams=3"])
+    assert inner.learner["members"][1]["features"]["ngrams"] == 3 and inner.tagger().features is None
+    with pytest.raises(UsageError, match=r"--set features.ngrams=2: 'decaf' reads texts as they are: it has no use"):
+        Recipe("decaf").override(settings=["features.ngrams=2"])
+    with pytest.raises(UsageError, match="this run has no 'tfidf'"):
+        Recipe("decaf").override(settings=["tfidf.ngrams=2"])
+
+
+def test_recipes_without_features(tmp_path: Path) -> None:
+    recipe = Recipe.read(write(tmp_path, 'features = "none"\n[learner]\npart = "parabel"\n'))
+    assert recipe.features is None and recipe.tagger().features is None
+    with pytest.raises(UsageError, match="'features' is none"):
+        recipe.override(settings=["features.ngrams=2"])
+    with pytest.raises(InputError, match=r"own.toml: 'decaf' reads texts as they are: it has no use for features"):
+        Recipe.read(write(tmp_path, 'features = "tfidf"\nlearner = "decaf"\n'))
+    inside = 'learner = { part = "pipeline", learner = "parabel", features = "none" }\n'
+    assert Recipe.read(write(tmp_path, inside)).learner["features"] is None
+
+
+def test_parts_that_do_not_go_together_are_refused_with_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"own.toml: 'tailmix' works in the space 'context', which 'parabel' does not"):
+        Recipe.read(write(tmp_path, 'learner = "parabel"\naugment = ["tailmix"]\n'))
+
+
+def test_a_re_ranker_is_added_to_a_recipe_that_has_none() -> None:
+    recipe = Recipe.find("label-text")
+    assert not recipe.rerank
+    recipe.override(rerank=["inverse-propensity"], settings=["inverse-propensity.strength=0.2"])
+    (reranker,) = recipe.tagger().rerank
+    assert config_of(reranker) == config_of(build({"part": "inverse-propensity", "strength": 0.2}))
+    assert "--rerank inverse-propensity --set inverse-propensity.strength=0.2" in recipe.note
+
+
+def test_an_override_that_is_refused_changes_nothing() -> None:
+    recipe = Recipe.find("parabel")
+    before = repr(recipe)
+    with pytest.raises(UsageError, match=r"parabel.trees must be at least 1"):
+        recipe.override(rerank=["ranknet"], settings=["learner.max_leaf=5", "learner.trees=0"])
+    assert repr(recipe) == before
+
+
+def test_parts_are_built_as_often_for_many_settings_as_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: Counter[str] = Counter()
+    check = Part.validate
+
+    def counted(part: Part) -> None:
+        built[type(part).__name__] += 1
+        check(part)
+
+    monkeypatch.setattr(Part, "validate", counted)
+    recipe = Recipe.find("label-text")
+    twice = {name for name, count in built.items() if count != 1}
+    assert twice == {"Ensemble", "Pipeline"} and max(built.values()) == 2, "there are two of these, one of all others"
+    built.clear()
+    recipe.override()
+    without = Counter(built)
+    built.clear()
+    many = ["bonsai.trees=2", "bonsai.eps=0.3", "parabel.trees=2", "decaf.epochs=3", "learner.weights=[1, 2]"]
+    recipe.override(settings=many)
+    assert built == without
+
+
+def test_options_that_may_hold_a_part_take_one_by_name() -> None:
+    settings = ["learner.tail=parabel", "learner.tail.trees=7"]
+    recipe = Recipe().override(learner="decoupled", settings=settings)
+    assert recipe.learner["tail"] == config_of(build({"part": "parabel", "trees": 7}))
+    assert Recipe().override(learner="decoupled", settings=["learner.tail=none"]).learner["tail"] is None
+
+
+ROWS = """
+paper = "A paper"
+[rows.small]
+title = "One tree"
+learner = { part = "parabel", trees = 1 }
+[rows.large]
+paper = "Another"
+learner = { part = "parabel", trees = 9 }
+"""
+
+
+def test_one_of_many_recipes_in_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path, ROWS)
+    small, large = (Recipe.find(f"{path}#{row}") for row in ("small", "large"))
+    assert (small.learner["trees"], large.learner["trees"]) == (1, 9)
+    assert (small.title, small.paper, large.paper) == ("One tree", "A paper", "Another")
+    assert Recipe.row_names(path) == ["small", "large"]
+    odd = tmp_path / "odd#1.toml"
+    odd.write_text('learner = "parabel"\n')
+    assert Recipe.find(str(odd)).learner["part"] == "parabel"
+
+
+@pytest.mark.parametrize(
+    ("content", "row", "message"),
+    [
+        (ROWS, "#smal", "own.toml: has no row 'smal'; did you mean 'small'?"),
+        (ROWS, "", "own.toml: holds 2 recipes: name one, as in"),
+        (ROWS.replace("trees = 1", "trees = 0"), "#small", "own.toml#small: parabel.trees must be at least 1, not 0"),
+        (ROWS.replace("title", "titel"), "#small", "own.toml#small: a recipe has no 'titel'"),
+        ('learner = "bonsai"\n' + ROWS, "#small", "own.toml: 'learner' belongs below one of [rows.NAME]"),
+        ('learner = "bonsai"\n', "#small", "own.toml: has no rows: write each under [rows.NAME]"),
+        ("rows = 3\n", "#small", "own.toml: has no rows"),
+        ("[rows]\n", "#small", "own.toml: has no rows"),
+        ("rows.small = 3\n", "", "own.toml: has no rows"),
+    ],
+)
+def test_rows_that_are_not_there(tmp_path: Path, content: str, row: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Recipe.find(f"{write(tmp_path, content)}{row}")
+    assert message in str(caught.value)
 
 
 def test_the_word_none_is_no_value() -> None:

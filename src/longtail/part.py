@@ -107,7 +107,7 @@ def _unfitted(value: Any) -> Any:
     return [_unfitted(item) for item in value] if isinstance(value, list) else value
 
 
-def require_field(part: Part, name: str) -> None:
+def require_field(part: Part | type[Part], name: str) -> None:
     known = {f.name for f in fields(part)}
     if name not in known:
         from longtail.registry import name_of

@@ -299,10 +299,10 @@ def build(config: str | Mapping[str, Any] | Part, *kinds: str) -> Part:
     name = options.pop("part", None)
     if not isinstance(name, str):
         raise UsageError(f'a part needs its name, as in part = "parabel"; got {config!r}')
-    part = find(name, *kinds).load()()
+    cls = find(name, *kinds).load()
     for field_name in options:
-        require_field(part, field_name)
-    return part.set_params(**options)
+        require_field(cls, field_name)
+    return cls(**options)
 
 
 def config_of(part: Part) -> dict[str, Any]:

@@ -309,6 +309,7 @@ def _short(value: Any) -> Any:
 def _same(value: Any, default: Any) -> bool:
     """Whether an option has its default; parts are compared by their configurations, which defaults may abbreviate."""
     if isinstance(value, Part):
+        default = "tfidf" if default == "auto" else default  # features of a learner that reads some
         return isinstance(default, str | Mapping) and config_of(build(default)) == config_of(value)
     if isinstance(value, list):
         same = isinstance(default, list) and len(value) == len(default)

@@ -19,7 +19,8 @@ def test_train(command: Command, data: Path, tmp_path: Path) -> None:
 
 
 def test_train_json(command: Command, data: Path, tmp_path: Path) -> None:
-    options = ["--recipe", "parabel-1", "--set", "learner.max_leaf=2", "--seed", "3", "--json"]
+    options = ["--recipe", "parabel", "--set", "learner.trees=1", "--set", "learner.max_leaf=2"]
+    options += ["--seed", "3", "--json"]
     result = command("train", data / "train.jsonl", "-o", tmp_path / "m", *options)
     assert result.code == 0
     summary = json.loads(result.out.splitlines()[-1])

@@ -17,6 +17,7 @@ from longtail.cli.evaluate import evaluate
 from longtail.cli.inspect import inspect
 from longtail.cli.methods import methods
 from longtail.cli.predict import predict
+from longtail.cli.recipes import recipes
 from longtail.cli.train import train
 from longtail.errors import LongtailError, nearest
 
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: longtail demo",
 )
-for verb in (demo, train, predict, evaluate, compare, inspect, methods):
+for verb in (demo, train, predict, evaluate, compare, inspect, methods, recipes):
     app.command(verb.__name__)(verb)
 app.add_typer(analyse.app, name="analyse")
 

@@ -10,6 +10,7 @@ from longtail.cli.console import print_json, stdout_console
 from longtail.cli.options import Json
 
 if TYPE_CHECKING:
+    from longtail.capabilities import Capabilities
     from longtail.registry import Entry
 
 
@@ -50,24 +51,53 @@ def _facts(entry: Entry) -> dict[str, Any]:
     }
 
 
+def _abilities(kind: str, can: Capabilities) -> list[str]:
+    """What a part can do with its default options, in words."""
+    spaces = ", ".join(can.spaces)
+    if kind == "augmenter":
+        return [f"works in the space {spaces}" + (", in a second stage" if can.judge else "")]
+    if kind == "re-ranker":
+        return ["learns from documents that the learner did not see" if can.learns else "learns nothing"]
+    if kind == "encoder":
+        gives = f"gives one vector per {'token' if can.per_token else 'text'}"
+        return [gives, *([f"opens {spaces} to augmenters"] if spaces else [])]
+    if kind == "head":
+        return ["looks at single tokens"] if can.reads_tokens else []
+    if kind not in ("learner", "wrapper"):
+        return []
+    does = {
+        "masked pairs": can.masks,
+        "soft targets": can.soft_targets,
+        "noise drawn while it learns": can.noise,
+        "a second stage": can.retunes,
+    }
+    reads = ", ".join("features" if need == "X" else need for need in can.needs)
+    takes = [name for name, able in does.items() if able]
+    return [f"reads {reads}; opens {spaces} to augmenters", *([f"takes {', '.join(takes)}"] if takes else [])]
+
+
 def _show_one(entry: Entry, json: bool) -> None:
-    from dataclasses import fields
+    from dataclasses import asdict, fields
 
     from longtail.part import default_of
     from longtail.registry import _plain
 
+    part = entry.load()()
     options = [
         {"option": f.name, "default": _plain(default_of(f)), "meaning": str(f.metadata.get("help", ""))}
-        for f in fields(entry.load())
+        for f in fields(part)
     ]
     if json:
-        print_json({**_facts(entry), "options": options})
+        print_json({**_facts(entry), "capabilities": asdict(part.capabilities), "options": options})
         return
     from rich.markup import escape
     from rich.table import Table
 
     console = stdout_console()
-    console.print(f"[bold]{entry.name}[/bold]  {entry.summary} ({entry.paper})\n")
+    console.print(f"[bold]{entry.name}[/bold]  {entry.summary} ({entry.paper})")
+    for line in _abilities(entry.kind, part.capabilities):
+        console.print(f"  {line}")
+    console.print()
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("option", "default", "meaning"):
         table.add_column(heading, no_wrap=heading != "meaning")

@@ -34,7 +34,12 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.", show_default=False)],
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", help="A named recipe or a TOML file.", rich_help_panel=_METHOD, show_default=False),
+        typer.Option(
+            "--recipe",
+            help="One of longtail recipes, FILE.toml or FILE.toml#ROW.",
+            rich_help_panel=_METHOD,
+            show_default=False,
+        ),
     ] = None,
     learner: Annotated[
         str | None,

@@ -1,0 +1,202 @@
+"""Rows of papers' tables: the configurations are those of the papers, and notes quote no figures of other corpora."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import papers
+from longtail.errors import InputError, UsageError
+from longtail.recipe import Recipe
+from longtail.registry import build, config_of
+
+ROWS = papers.rows()
+
+
+def test_rows_are_whole_and_differ() -> None:
+    taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
+    assert all(row.title and row.paper and row.note for row in ROWS.values())
+    assert len(ROWS) == 55 and len(set(taggers.values())) == len(taggers)
+
+
+def test_single_models_and_ensembles_are_kept_apart() -> None:
+    for name, row in ROWS.items():
+        assert (row.learner["part"] == "ensemble") == ("ensemble" in name)
+
+
+def test_an_unknown_row_gets_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match=r"no paper has the row 'decaf-publish'; did you mean 'decaf-published'\?"):
+        papers.find("decaf-publish")
+    file = papers.FILES[0].parent / "tailmix.toml"
+    assert Recipe.find(f"{file}#tailmix-attentionxml") == papers.find("tailmix-attentionxml")
+    with pytest.raises(InputError, match=r"has no row 'tailmix-attentionxm'; did you mean 'tailmix-attentionxml'\?"):
+        Recipe.find(f"{file}#tailmix-attentionxm")
+
+
+#: The rows of RankNet's and Taug's tables 2 to 6: row -> (learner, augmenters, re-rankers).
+BONSAI = {"part": "bonsai", "trees": 3}
+APART = {"part": "decoupled", "tau": 0.1, "gate": 0.0, "learner": BONSAI}
+NOISE = [{"part": "input-dropout", "n_aug": 4, "tau": 0.1}, {"part": "input-swap", "n_aug": 4, "tau": 0.1}]
+TREES: dict[str, Any] = {"bonsai": BONSAI, "parabel": {"part": "parabel", "trees": 3}, "fastxml": {"part": "fastxml"}}
+RANKNET_TAUG_ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "fastxml": (TREES["fastxml"], [], []),
+    "pfastrexml": ({"part": "pfastrexml"}, [], []),
+    **{
+        f"{reranker}-{name}": (tree, [], [{"part": reranker}])
+        for name, tree in TREES.items()
+        for reranker in ("inverse-propensity", "ranknet")
+    },
+    "ranknet-printed-bonsai": (BONSAI, [], [{"part": "ranknet", "start": "scores"}]),
+    "decoupled-bonsai": (APART, [], []),
+    "taug-d-bonsai": (APART, NOISE[:1], []),
+    "taug-s-bonsai": (APART, NOISE[1:], []),
+    "taug-bonsai": (APART, NOISE, []),
+    "ranknet-taug-bonsai": (APART | {"gate": 0.5}, NOISE, [{"part": "ranknet"}]),
+}
+
+
+@pytest.mark.parametrize("name", RANKNET_TAUG_ROWS)
+def test_rows_of_ranknet_and_taug(name: str) -> None:
+    learner, augment, rerank = RANKNET_TAUG_ROWS[name]
+    row = ROWS[name]
+    assert row.learner == config_of(build(learner))
+    assert row.augment == [config_of(build(part)) for part in augment]
+    assert row.rerank == [config_of(build(part)) for part in rerank]
+
+
+TAILMIX = {"part": "tailmix"}
+#: The rows of TailMix's tables 2, 3 and 4: recipe -> (learner, augmenter with the options that are not its defaults).
+TAILMIX_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "attentionxml": ("attentionxml", None),
+    "laroberta": ("laroberta", None),
+    "tailmix-attentionxml": ("attentionxml", TAILMIX),
+    "tailmix-laroberta": ("laroberta", TAILMIX),
+    "wordmix-attentionxml": ("attentionxml", {"part": "wordmix"}),
+    "hiddenmix-attentionxml": ("attentionxml", {"part": "hiddenmix"}),
+    "ssmix-attentionxml": ("attentionxml", {"part": "ssmix"}),
+    "wordmix-laroberta": ("laroberta", {"part": "wordmix"}),
+    "tmix-laroberta": ("laroberta", {"part": "tmix"}),
+    "ssmix-laroberta": ("laroberta", {"part": "ssmix"}),
+    "tailmix-no-similarity-attentionxml": ("attentionxml", TAILMIX | {"similar": False}),
+    "tailmix-no-graph-attentionxml": ("attentionxml", TAILMIX | {"graph": False}),
+    "tailmix-neither-attentionxml": ("attentionxml", TAILMIX | {"similar": False, "graph": False}),
+    "tailmix-printed-attentionxml": (
+        "attentionxml",
+        TAILMIX | {"alpha": 0.2, "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000},
+    ),
+}
+TAILMIX_ENSEMBLES = {"tailmix-ensemble-attentionxml": "attentionxml", "tailmix-ensemble-laroberta": "laroberta"}
+
+
+@pytest.mark.parametrize("name", TAILMIX_ROWS)
+def test_rows_of_tailmix_differ_in_the_augmenter_only(name: str) -> None:
+    learner, augmenter = TAILMIX_ROWS[name]
+    recipe = ROWS[name]
+    assert recipe.learner == Recipe.find(learner).learner and recipe.learner["part"] == learner
+    assert recipe.augment == ([] if augmenter is None else [config_of(build(augmenter))])
+    assert not recipe.rerank
+
+
+@pytest.mark.parametrize("name", TAILMIX_ENSEMBLES)
+def test_ensembles_of_tailmix_average_its_two_single_rows(name: str) -> None:
+    plain, augmented = ROWS[name].learner["members"]
+    single = ROWS[f"tailmix-{TAILMIX_ENSEMBLES[name]}"]
+    assert plain == single.learner
+    assert augmented == {
+        "part": "pipeline",
+        "learner": single.learner,
+        "augment": single.augment,
+        "features": "auto",
+        "rerank": [],
+    }
+    assert ROWS[name].learner["scale"] == "none", "probabilities are averaged as they are"
+
+
+@pytest.mark.parametrize("name", [*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"])
+def test_figures_of_other_corpora_are_not_quoted(name: str) -> None:
+    note = ROWS[name].note
+    assert "do not compare" in note and not re.search(r"\d\.\d", note)
+    if name != "attentionxml-published":
+        assert "EURLex-4K" in note and re.search(r"[Tt]ables? [234]|Algorithm 1", note)
+
+
+def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
+    learner = ROWS["attentionxml-published"].learner
+    assert learner["start"] == "random" and not learner["encoder"]["skip"] and not learner["head"]["document"]
+    assert learner["head"]["classifier"] == "shared"
+    assert learner["rate"] == learner["word_rate"] == learner["label_rate"] == 0.001
+    ours = Recipe.find("attentionxml").learner
+    assert {key: learner[key] for key in ("epochs", "batch", "negatives")} == {
+        key: ours[key] for key in ("epochs", "batch", "negatives")
+    }, "both take as long"
+
+
+def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
+    neural = {name for name in ROWS if "attentionxml" in name or "laroberta" in name}
+    assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
+
+
+SHORT_TEXT = ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf")
+#: The rows of Gandalf's tables 2 and 3: recipe -> (learner, augmenter with the options that are not its defaults).
+GANDALF_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
+    **{learner: (learner, None) for learner in SHORT_TEXT},
+    **{f"{learner}-{part}": (learner, {"part": part}) for learner in SHORT_TEXT for part in ("labelmix", "gandalf")},
+    **{
+        f"inceptionxml-{part}-no-soft": ("inceptionxml", {"part": part, "soft": False})
+        for part in ("labelmix", "gandalf")
+    },
+}
+#: Pipelines as published: recipe -> (learner, options that make it so).
+PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
+    "astec-published": ("astec", {"modules": True}),
+    "inceptionxml-published": ("inceptionxml", {"start": "random"}),
+    "inceptionxml-plus": ("inceptionxml", {"shortlist": "clusters", "detached": 0.22}),
+    "decaf-published": ("decaf", {"shortlist": "clusters", "surrogate": 3, "blocks": False}),
+    "eclare-published": ("eclare", {"shortlist": "clusters", "surrogate": 3, "blocks": False, "traverse": 0.5}),
+    "inceptionxml-lf-published": ("inceptionxml-lf", {"shortlist": "clusters", "first_phase": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", GANDALF_ROWS)
+def test_rows_of_gandalf_differ_in_the_augmenter_only(name: str) -> None:
+    learner, augmenter = GANDALF_ROWS[name]
+    recipe = ROWS[name]
+    assert recipe.learner == config_of(build(learner))
+    assert recipe.augment == ([] if augmenter is None else [config_of(build(augmenter))])
+    assert not recipe.rerank
+    table, sets = ("3", 2) if name.endswith("no-soft") else ("2", 3)
+    assert f"Table {table}, row" in recipe.note and recipe.note.count("LF-") == sets
+    assert "a single model" in recipe.note
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_pipelines_differ_from_the_learners_defaults(name: str) -> None:
+    part, options = PUBLISHED[name]
+    learner, ours = ROWS[name].learner, config_of(build(part))
+    changed = {key for key in ours if learner[key] != ours[key]}
+    assert set(options) <= changed <= {*options, "encoder", "head"}, "both take as many epochs"
+    assert {key: learner[key] for key in options} == options
+    if "inception" in part:
+        assert learner["encoder"]["enhance"] and not learner["encoder"]["skip"]
+    if part in ("decaf", "eclare", "inceptionxml-lf"):
+        assert learner["head"]["residual"] and learner["head"]["free"] and learner["head"]["start"] != "zero"
+        assert learner["head"]["join"] == ("gates" if part == "decaf" else "attention")
+
+
+@pytest.mark.parametrize("name", [*GANDALF_ROWS, *PUBLISHED])
+def test_figures_of_the_lf_corpora_are_not_quoted(name: str) -> None:
+    note = ROWS[name].note
+    assert "LF-AmazonTitles-131K" in note and "do not compare" in note and not re.search(r"\d\.\d", note)
+
+
+def test_every_recipe_of_a_short_text_learner_is_a_row_or_a_published_pipeline() -> None:
+    found = {name for name in ROWS if ROWS[name].learner["part"] in SHORT_TEXT}
+    assert found == {*GANDALF_ROWS, *PUBLISHED}
+    trees = ROWS["parabel-gandalf"]
+    assert trees.learner == Recipe.find("parabel").learner and [part["part"] for part in trees.augment] == ["gandalf"]

@@ -1,0 +1,84 @@
+"""What the runners measure: taggers follow from the names of rows, and every runner starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import label_text
+import neural_tail
+import peers
+import quality
+import tail
+from longtail.corpus import Corpus
+from longtail.recipe import Recipe
+from longtail.registry import config_of
+
+BENCHMARKS = Path(tail.__file__).parent
+
+
+@pytest.mark.parametrize("setting", neural_tail.SETTINGS)
+def test_shorter_texts_change_nothing_else_of_the_encoder(setting: str) -> None:
+    row: dict[str, Any] = {"learner": "attentionxml", "setting": setting, "seed": 0}
+    long, short = (
+        config_of(neural_tail.tagger_of({**row, "corpus": corpus}).learner)
+        for corpus in ("vuln-libraries", "eurlex57k-4k")
+    )
+    assert short["encoder"]["max_length"] == neural_tail.SHORTER["eurlex57k-4k"] != long["encoder"]["max_length"]
+    short["encoder"]["max_length"] = long["encoder"]["max_length"]
+    assert short == long
+
+
+@pytest.mark.parametrize("row", neural_tail.rows(), ids=lambda row: row["row"])
+def test_neural_rows_have_taggers(row: dict[str, Any]) -> None:
+    if row["setting"] != neural_tail.ENSEMBLE:
+        assert config_of(neural_tail.tagger_of(row).learner)["part"] == row["learner"]
+
+
+@pytest.mark.parametrize("row", label_text.rows(), ids=lambda row: row["row"])
+def test_label_text_rows_have_taggers(row: dict[str, Any]) -> None:
+    tagger = label_text.tagger_of(row, 1000)
+    assert (tagger.seed, tagger.threads) == (row["seed"], 1)
+    assert bool(tagger.augment) == (row["setting"] not in ("plain", "published"))
+
+
+def test_one_tree_is_a_setting_of_the_recipes() -> None:
+    for name, (recipe, *options) in quality.RECIPES.items():
+        trees = Recipe.find(recipe).override(settings=options[1:]).learner["trees"]
+        assert trees == (1 if name.endswith("-1") else 3)
+
+
+def test_sources_behind_the_times_are_there() -> None:
+    package = BENCHMARKS.parent / "src" / "longtail"
+    assert all((package / source).exists() for source in peers.TIMED_SOURCES)
+
+
+@pytest.mark.parametrize("setting", ["plain", "taug-gate0.5"])
+def test_a_row_of_the_tail_methods(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from longtail.read.synthetic import synthetic
+
+    def small(name: str, data: Path) -> tuple[Corpus, Corpus]:
+        made = synthetic(documents=260, labels=20, words=300, words_per_document=12, seed=0)
+        return made.rows(range(200)).counted(), made.rows(range(200, 260))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tail, "corpora", small)
+    row = {"row": "x", "corpus": "small", "learner": "bonsai-1", "setting": setting, "seed": 0}
+    measured = tail.measure(row, Path())
+    assert set(measured["curves"]["ranknet"]) == {"0.0", "0.5", "1.0"}
+    assert measured["curves"]["inverse-propensity"]["0.0"]["P@5"] == measured["figures"]["P@5"], (
+        "strength 0 is as it was"
+    )
+
+
+@pytest.mark.parametrize(
+    "script", [path.name for path in sorted(BENCHMARKS.glob("*.py")) if "__main__" in path.read_text()]
+)
+def test_runners_start(script: str) -> None:
+    done = subprocess.run([sys.executable, BENCHMARKS / script, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "usage:" in done.stdout, done.stderr

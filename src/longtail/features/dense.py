@@ -187,7 +187,8 @@ class WordMeans:
         known = sp.csr_matrix(weights[:, self.known])
         total = row_sums(known.data, known.indptr).astype(np.float32)
         sums: NDArray[np.float32] = known @ self.matrix
-        return sums / np.where(total > 0, total, np.float32(1))[:, None]
+        means: NDArray[np.float32] = sums / np.where(total > 0, total, np.float32(1))[:, None]
+        return means
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"known": self.known, "vectors": self.matrix, **prefixed("words", self.tfidf.state())}

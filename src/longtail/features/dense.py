@@ -185,10 +185,9 @@ class WordMeans:
 
     def _means(self, weights: sp.csr_matrix) -> NDArray[np.float32]:
         known = sp.csr_matrix(weights[:, self.known])
-        total = row_sums(known.data, known.indptr).astype(np.float32)
+        total = row_sums(known.data, known.indptr)
         sums: NDArray[np.float32] = known @ self.matrix
-        means: NDArray[np.float32] = sums / np.where(total > 0, total, np.float32(1))[:, None]
-        return means
+        return (sums / np.where(total > 0, total, 1)[:, None]).astype(np.float32)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"known": self.known, "vectors": self.matrix, **prefixed("words", self.tfidf.state())}

@@ -198,6 +198,14 @@ class TestEncoder:
                 own = model(**tokeniser(text, return_tensors="pt")).last_hidden_state[0].mean(dim=0)
             np.testing.assert_allclose(row, own.numpy(), atol=1e-5)
 
+    def test_windows_and_batches_leave_every_text_in_its_place(
+        self, folder: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        texts = ["aa", "aa bb common", "", "bb", "words aa bb common words", "topic1 aa", "topic2"]
+        whole = Dense(model=folder).fit_transform(texts).toarray()
+        monkeypatch.setattr("longtail.features.pretrained.WINDOW", 3)
+        np.testing.assert_allclose(Dense(model=folder, batch=2).fit_transform(texts).toarray(), whole, atol=1e-5)
+
     def test_empty_texts_are_empty_rows(self, folder: str) -> None:
         X = Dense(model=folder).fit_transform(["aa", " \n", "bb"])
         assert X[1].nnz == 0 and X[0].nnz == 32

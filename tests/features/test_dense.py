@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +51,17 @@ class TestWords:
     def test_by_hand(self, tmp_path: Path) -> None:
         """Three documents; "aa" is in 1 of 3 and "bb" in 1 of 3, so both weigh the same where they stand once."""
         source = word_file(tmp_path, {"aa": [1, 0], "bb": [0, -1], "cc": [3, 4]})
-        part = Dense(source="words", vectors=source, unit=False)
+        part = Dense(source="words", vectors=source, removed=0, unit=False)
         X = part.fit_transform(["aa bb", "cc", "zz"]).toarray()
         np.testing.assert_allclose(X, [[0.5, -0.5], [3, 4], [0, 0]], atol=1e-6)
-        unit = Dense(source="words", vectors=source).fit_transform(["aa bb", "cc", "zz"])
+        unit = Dense(source="words", vectors=source, removed=0).fit_transform(["aa bb", "cc", "zz"])
         np.testing.assert_allclose(unit.toarray(), [[0.5**0.5, -(0.5**0.5)], [0.6, 0.8], [0, 0]], atol=1e-6)
         assert unit[2].nnz == 0
 
     def test_rarer_words_weigh_more(self, tmp_path: Path) -> None:
         source = word_file(tmp_path, {"often": [1, 0], "rarely": [0, 1]})
         texts = ["often rarely", "often", "other", "another", "third"]
-        part = Dense(source="words", vectors=source, unit=False)
+        part = Dense(source="words", vectors=source, removed=0, unit=False)
         first = part.fit_transform(texts).toarray()[0]
         often, rarely = np.log(6 / 3) + 1, np.log(6 / 2) + 1
         np.testing.assert_allclose(first, np.array([often, rarely]) / (often + rarely), rtol=1e-5)
@@ -72,8 +73,13 @@ class TestWords:
         X = part.fit_transform(["aa", "bb"]).toarray()
         np.testing.assert_allclose(np.abs(part.components_), [[1, 0]], atol=1e-6)
         np.testing.assert_allclose(X, [[0, 1], [0, -1]], atol=1e-5)
-        kept = Dense(source="words", vectors=source).fit_transform(["aa", "bb"]).toarray()
+        kept = Dense(source="words", vectors=source, removed=0).fit_transform(["aa", "bb"]).toarray()
         assert kept[0] @ kept[1] > 0.9, "it does something"
+
+    def test_rounding_is_not_brought_to_unit_length(self, tmp_path: Path) -> None:
+        """Documents that are all alike have nothing left once what they share is gone."""
+        source = word_file(tmp_path, {"aa": [0.1, 0.7, -0.3], "bb": [0.1, 0.7, -0.3]})
+        assert Dense(source="words", vectors=source).fit_transform(["aa", "bb", "cc"]).nnz == 0
 
     def test_no_known_word(self, tmp_path: Path) -> None:
         source = word_file(tmp_path, {"elsewhere": [1, 2]})
@@ -92,7 +98,7 @@ class TestFile:
         corpus, vectors = two_topics(4)
         order = [2, 0, 3, 1]
         file = saved(tmp_path / "v.npz", [corpus.ids[i] for i in order], vectors[order])
-        X = Dense(source="file", file=file, unit=False).fit_corpus(corpus, Run())
+        X = Dense(source="file", file=file, removed=0, unit=False).fit_corpus(corpus, Run())
         np.testing.assert_array_equal(X.toarray(), vectors)
         unit = Dense(source="file", file=file).fit_corpus(corpus, Run()).toarray()
         np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
@@ -102,7 +108,7 @@ class TestFile:
         np.save(tmp_path / "a.npy", vectors[:2].astype(np.float16))
         (tmp_path / "a.ids.txt").write_text("doc-0\ndoc-1\n", encoding="utf-8")
         saved(tmp_path / "b.npz", list(corpus.ids[2:]), vectors[2:])
-        X = Dense(source="file", file=str(tmp_path), unit=False).fit_corpus(corpus, Run()).toarray()
+        X = Dense(source="file", file=str(tmp_path), removed=0, unit=False).fit_corpus(corpus, Run()).toarray()
         np.testing.assert_array_equal(X[2:], vectors[2:])
         np.testing.assert_array_equal(X[:2], vectors[:2].astype(np.float16))
 
@@ -110,7 +116,7 @@ class TestFile:
         corpus, vectors = two_topics(3)
         corpus.ids = ["7", "8", "9"]
         file = saved(tmp_path / "v.npz", np.array([9, 8, 7]), vectors)
-        X = Dense(source="file", file=file, unit=False).fit_corpus(corpus, Run()).toarray()
+        X = Dense(source="file", file=file, removed=0, unit=False).fit_corpus(corpus, Run()).toarray()
         np.testing.assert_array_equal(X, vectors[::-1])
 
     @pytest.mark.parametrize(
@@ -168,7 +174,7 @@ class TestFile:
             saved(folder / f"{name}.npz", [corpus.ids[i] for i in rows], vectors[list(rows)])
             for name, rows in (("straight", range(5)), ("mixed", order))
         ]
-        first, second = (Dense(source="file", file=file).fit_corpus(corpus, Run()) for file in files)
+        first, second = (Dense(source="file", file=file, removed=0).fit_corpus(corpus, Run()) for file in files)
         assert first.data.tobytes() == second.data.tobytes() and (first.indptr == second.indptr).all()
         lengths = np.linalg.norm(first.toarray().astype(np.float64), axis=1)
         there = np.linalg.norm(vectors.astype(np.float64), axis=1) > 0
@@ -190,7 +196,7 @@ class TestEncoder:
         import transformers
 
         texts = ["aa bb aa", "bb", "common words topic1 topic2 aa"]
-        X = Dense(model=folder, unit=False, batch=2).fit_transform(texts, run=Run(threads=1)).toarray()
+        X = Dense(model=folder, removed=0, unit=False, batch=2).fit_transform(texts, run=Run(threads=1)).toarray()
         tokeniser = transformers.AutoTokenizer.from_pretrained(folder)
         model = transformers.AutoModel.from_pretrained(folder).eval()
         for row, text in zip(X, texts, strict=True):
@@ -207,7 +213,7 @@ class TestEncoder:
         np.testing.assert_allclose(Dense(model=folder, batch=2).fit_transform(texts).toarray(), whole, atol=1e-5)
 
     def test_empty_texts_are_empty_rows(self, folder: str) -> None:
-        X = Dense(model=folder).fit_transform(["aa", " \n", "bb"])
+        X = Dense(model=folder, removed=0).fit_transform(["aa", " \n", "bb"])
         assert X[1].nnz == 0 and X[0].nnz == 32
 
     def test_a_cut_text(self, folder: str) -> None:
@@ -320,6 +326,19 @@ class TestLearners:
         assert loaded.score(test, 3).values.tobytes() == tagger.score(test, 3).values.tobytes()
         with pytest.raises(UsageError, match="has no ids"):
             loaded.predict(["topic1"])
+
+    @pytest.mark.parametrize("learner", ["one-vs-all", "parabel", "bonsai"])
+    def test_the_same_as_features_of_ones_own_on_any_number_of_threads(self, learner: str, tmp_path: Path) -> None:
+        corpus, vectors = two_topics()
+        features = {"part": "dense", "source": "file", "file": saved(tmp_path / "v.npz", list(corpus.ids), vectors)}
+        features["removed"] = 0
+        unit = (vectors / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)).astype(np.float32)
+        own = replace(corpus, X=sp.csr_matrix(unit))
+        scores = [Tagger(learner, features=features, threads=t).fit(corpus).score(corpus, 3) for t in (1, 2)]
+        scores.append(Tagger(learner, features=None).fit(own).score(own, 3))
+        assert len({one.values.tobytes() for one in scores[:2]}) == 1
+        np.testing.assert_allclose(scores[2].values, scores[0].values, atol=1e-5)
+        assert (scores[2].ids == scores[0].ids).mean() > 0.99
 
     def test_a_model_is_pointed_at_another_file(self, tmp_path: Path) -> None:
         corpus, vectors = two_topics()

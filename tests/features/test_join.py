@@ -22,7 +22,7 @@ TEXTS = ["red green", "green blue", "red", "yellow", ""]
 
 def test_by_hand(tmp_path: Path) -> None:
     source = word_file(tmp_path, {"red": [2, 0], "yellow": [0, -5]})
-    dense = {"part": "dense", "source": "words", "vectors": source, "unit": False}
+    dense = {"part": "dense", "source": "words", "vectors": source, "removed": 0, "unit": False}
     join = Join(parts=["tfidf", dense], weights=[3.0, 4.0])
     X = join.fit_transform(TEXTS).toarray()
     own = Tfidf().fit_transform(TEXTS).toarray()

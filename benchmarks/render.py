@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import render_features as features
 import render_label_text as label_text
 import render_neural as neural
 import render_quality as quality
@@ -288,6 +289,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
             )
     if "tfidf" in all_results:
         known["tfidf"] = lambda: tfidf_section(all_results["tfidf"])
+    if "features" in all_results:
+        known["features"] = lambda: features.features_section(all_results["features"])
     if "metrics" in all_results:
         known["metrics"] = lambda: metrics_section(all_results["metrics"])
     if "quality" in all_results:

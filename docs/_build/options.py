@@ -59,7 +59,7 @@ def _shown(value: Any) -> str:
         value = str(value).lower()
     if isinstance(value, list):
         value = ", ".join(str(inner) for inner in value)
-    return "none" if value is None else f"`{value}`"
+    return "none" if value is None or value == "" else f"`{value}`"
 
 
 def _values(f: Field[Any], hint: Any) -> str:

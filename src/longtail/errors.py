@@ -38,6 +38,12 @@ def printable(message: str) -> str:
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in message)
 
 
+def first_line(error: BaseException) -> str:
+    """What another library's error says, in one short line."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(": ")[:200]
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A sentence that helps after a typing error: "did you mean 'bonsai'?" or the list of what there is."""
     names = sorted(known)

@@ -75,6 +75,10 @@ _INCEPTION = "InceptionXML, Kharbanda et al. 2021"
 # fmt: off
 register("tfidf", "features", "longtail.features.tfidf:Tfidf", "texts", "Salton & Buckley 1988",
          "Weighted word counts, word n-grams, unit length")
+register("dense", "features", "longtail.features.dense:Dense", "texts", "Arora et al. 2017; Reimers & Gurevych 2019",
+         "One vector per document: of word vectors, by a frozen encoder, or from a file")
+register("join", "features", "longtail.features.join:Join", "as its parts", "-",
+         "Several features side by side, each of a length of its own")
 register("one-vs-all", "learner", f"{_LINEAR}.one_vs_all:OneVsAll", "features", "DiSMEC, Babbar & Schölkopf 2017",
          "One linear separator a label, over all documents")
 register("parabel", "learner", f"{_LINEAR}.label_tree:Parabel", "features", "Parabel, Prabhu et al. 2018",

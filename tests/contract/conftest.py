@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from contract_cases import D, save_tiny_transformer, small_corpus
+from contract_cases import D, small_corpus
 
 from longtail.corpus import Corpus
+from tiny_transformer import save_tiny_transformer
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What holds for every kind of features, augmenter and re-ranker."""
+"""What holds for every augmenter and re-ranker."""
 
 from __future__ import annotations
 
@@ -25,36 +25,13 @@ def named(kind: str) -> list[Any]:
     return [pytest.param(e.name, id=e.name, marks=[without_torch] if e.extra else []) for e in entries(kind)]
 
 
-FEATURES, AUGMENTERS, RERANKERS = named("features"), named("augmenter"), named("re-ranker")
+AUGMENTERS, RERANKERS = named("augmenter"), named("re-ranker")
 
 
 def same(first: sp.csr_matrix, second: sp.csr_matrix) -> bool:
     return first.shape == second.shape and all(
         getattr(first, part).tobytes() == getattr(second, part).tobytes() for part in ("data", "indices", "indptr")
     )
-
-
-@pytest.mark.parametrize("name", FEATURES)
-def test_features(name: str, corpus: Corpus) -> None:
-    made = [build(name) for _ in range(3)]
-    results = [part.fit_transform(corpus.texts, run=Run(threads=t)) for t, part in enumerate(made, start=1)]
-    X = results[0]
-    assert isinstance(X, sp.csr_matrix) and X.dtype == np.float32 and X.shape[0] == len(corpus)
-    assert np.isfinite(X.data).all() and X.has_sorted_indices and X.nnz > 0
-    assert all(same(X, other) for other in results[1:]), "the same for any number of threads"
-    assert same(made[0].transform(corpus.texts), X)
-    again = build(config_of(made[0]))
-    state = made[0].state()
-    for array in state.values():
-        array.flags.writeable = False
-    again.restore(state)
-    assert same(again.transform(corpus.texts), X)
-    unknown = again.transform(["", "zzz never seen zzz", "word02"])
-    assert unknown.shape == (3, X.shape[1]) and unknown[0].nnz == 0 and unknown[2].nnz > 0
-    assert again.transform([]).shape == (0, X.shape[1])
-    for key in state:
-        with pytest.raises((ValueError, KeyError)):
-            build(config_of(made[0])).restore({k: v for k, v in state.items() if k != key})
 
 
 @pytest.mark.parametrize("name", AUGMENTERS)

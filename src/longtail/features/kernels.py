@@ -8,31 +8,55 @@ an n-gram is mix(31 * hash of the n-gram without its last word + hash of the las
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from longtail.features.tokenise import mix
 
 FACTOR = np.uint64(31)
 
 
+class Entries(NamedTuple):
+    """Numbers and how often each stands in each document.
+
+    indptr  int64 (documents + 1,); numbers and counts: int32 (entries,)
+    """
+
+    indptr: NDArray[np.int64]
+    numbers: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+class TermRoom(NamedTuple):
+    """Room for the terms that `count_terms` finds in S words, T of them different, with n-grams of up to n words.
+
+    hashes  uint64 (T + (n - 1) S,), the words' filled in
+    pairs   int32 ((n - 1) S, 2)
+    slots   int32 (a power of 2 that is at least twice the room in pairs,), -1 everywhere
+    last    int64 (T + (n - 1) S,), -1 everywhere: where a node was counted last
+    """
+
+    hashes: NDArray[np.uint64]
+    pairs: NDArray[np.int32]
+    slots: NDArray[np.int32]
+    last: NDArray[np.int64]
+
+
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def count_terms(stream, ends, words, n, table, out):  # type: ignore[no-untyped-def]
+def count_terms(stream, ends, words, n, room, found):  # type: ignore[no-untyped-def]
     """The terms of each document with their counts, in order of first appearance.
 
     stream  int32 (S,), word nodes; ends: int64 (documents,)
     words   T; n: the longest n-gram
-    table   of these arrays:
-    hashes  uint64 (T + (n - 1) S,), the words' filled in, the n-grams' written
-    pairs   int32 ((n - 1) S, 2), written
-    slots   int32 (a power of 2 that is at least twice the room in pairs,), -1 everywhere
-    last    int64 (T + (n - 1) S,), -1 everywhere: where a node was counted last
-    out     indptr int64 (documents + 1,), ids and counts int32 (n S,), written
+    room    `TermRoom`, hashes and pairs are written
+    found   `Entries` with room for n S, written
     Gives the number of pairs and the number of entries written.
     """
-    hashes, pairs, slots, last = table
-    indptr, ids, counts = out.indptr, out.ids, out.counts
+    hashes, pairs, slots, last = room
+    indptr, ids, counts = found
     mask = len(slots) - 1
     known = 0
     entries = 0
@@ -128,18 +152,19 @@ def place(hashes, first, slots):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def arrange(entries, starts, columns, order, rows, amounts, out):  # type: ignore[no-untyped-def]
+def arrange(given, starts, columns, order, scratch, arranged):  # type: ignore[no-untyped-def]
     """Entries by node to entries by column: rows sorted, equal columns added up, nodes without a column left out.
 
-    entries    indptr, ids, counts by node, rows in any order
+    given      `Entries` by node, rows in any order
     starts     int64 (nodes + 1,), sums of the nodes' document frequencies
     columns    int32 (nodes,), -1 for none; order: int64, the nodes that have one, by column
-    rows, amounts        int32 (entries,), scratch
-    out        indptr int64 (rows + 1,), columns and counts int32 (entries,), written
+    scratch    int32 (2, entries)
+    arranged   `Entries` by column, with as much room, written
     Writing the entries by node first and then walking the nodes by column sorts all rows at once, in linear time.
     """
-    indptr, ids, counts = entries.indptr, entries.ids, entries.counts
-    new_indptr, new_columns, new_counts = out
+    indptr, ids, counts = given
+    new_indptr, new_columns, new_counts = arranged
+    rows, amounts = scratch[0], scratch[1]
     documents = len(indptr) - 1
     cursor = starts.copy()
     for row in range(documents):

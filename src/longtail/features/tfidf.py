@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from longtail.errors import UsageError
 from longtail.features import kernels
 from longtail.features.base import Features
-from longtail.features.counted import CHUNK_CHARACTERS, ColumnCounts, Counted, Entries, by_column, chunks, count, folded
+from longtail.features.terms import (
+    CHUNK_CHARACTERS,
+    ChunkTerms,
+    ColumnCounts,
+    TermCounts,
+    by_column,
+    chunks,
+    merged_columns,
+    terms_of,
+)
 from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
 from longtail.part import Arrays, option
 from longtail.run import Run
@@ -70,12 +79,12 @@ class Tfidf(Features):
             raise UsageError("tfidf: there are no documents to fit on")
         with run.bar("Features", len(texts) * (1 + rows_too)) as bar:
 
-            def counted(chunk: slice) -> Counted:
-                part = count(texts[chunk], self.ngrams)
+            def count_chunk(chunk: slice) -> ChunkTerms:
+                part = terms_of(texts[chunk], self.ngrams)
                 bar.advance(chunk.stop - chunk.start)
                 return part
 
-            parts = run.map(counted, list(chunks(texts, self.chunk_characters)))
+            parts = run.map(count_chunk, list(chunks(texts, self.chunk_characters)))
             if self.hash_bits is None:
                 entries, columns = self._fit_vocabulary(parts, len(texts))
             else:
@@ -90,7 +99,9 @@ class Tfidf(Features):
 
             return _stacked(run.map(weighed, range(len(entries))), self.n_features_)
 
-    def _fit_vocabulary(self, parts: list[Counted], documents: int) -> tuple[list[Entries], list[NDArray[np.int32]]]:
+    def _fit_vocabulary(
+        self, parts: list[ChunkTerms], documents: int
+    ) -> tuple[list[TermCounts], list[NDArray[np.int32]]]:
         gathered = gather_terms(parts)
         entries = [part.entries for part in parts]
         parts.clear()  # only the entries are needed from here on
@@ -102,9 +113,9 @@ class Tfidf(Features):
         return entries, [columns[nodes] for nodes in gathered.nodes]
 
     def _fit_hashing(
-        self, parts: list[Counted], documents: int, run: Run
-    ) -> tuple[list[Entries], list[NDArray[np.int32]]]:
-        every = run.map(lambda part: folded(part.entries, self._hashed(part)), parts)
+        self, parts: list[ChunkTerms], documents: int, run: Run
+    ) -> tuple[list[TermCounts], list[NDArray[np.int32]]]:
+        every = run.map(lambda part: merged_columns(part.entries, self._hashed(part)), parts)
         parts.clear()
         df = np.zeros(1 << (self.hash_bits or 0), dtype=np.int64)
         for entries, columns in every:
@@ -133,27 +144,27 @@ class Tfidf(Features):
         with run.bar("Features", len(texts)) as bar:
 
             def one(chunk: slice) -> Weighed:
-                part = count(texts[chunk], self.ngrams)
+                part = terms_of(texts[chunk], self.ngrams)
                 rows = by_column(part.entries, find(part))
                 bar.advance(chunk.stop - chunk.start)
                 return self._weigh(rows)
 
             return _stacked(run.map(one, list(chunks(texts, self.chunk_characters))), self.n_features_)
 
-    def _columns(self) -> Callable[[Counted], NDArray[np.int32]]:
+    def _columns(self) -> Callable[[ChunkTerms], NDArray[np.int32]]:
         """What gives the column of each of a chunk's nodes."""
         self._require_fitted()
         if self._vocabulary_ is not None:
             return self._vocabulary_.find
 
-        def hashed(part: Counted) -> NDArray[np.int32]:
+        def hashed(part: ChunkTerms) -> NDArray[np.int32]:
             columns = self._hashed(part)
             columns[self.idf_[columns] == 0] = -1
             return columns
 
         return hashed
 
-    def _hashed(self, part: Counted) -> NDArray[np.int32]:
+    def _hashed(self, part: ChunkTerms) -> NDArray[np.int32]:
         return (part.hashes & np.uint64((1 << (self.hash_bits or 0)) - 1)).astype(np.int32)
 
     def _weigh(self, rows: ColumnCounts) -> Weighed:
@@ -193,7 +204,7 @@ class Tfidf(Features):
     def restore(self, arrays: Arrays) -> None:
         idf = arrays.get("idf")
         if idf is None or idf.dtype != np.float32 or idf.ndim != 1 or not len(idf):
-            raise ValueError("tfidf needs an array 'idf' of float32, one number a feature")
+            raise ValueError("tfidf needs an array 'idf' of float32, one number per feature")
         idf = np.require(np.asarray(idf), requirements=["C", "A"])
         if not np.isfinite(idf).all() or (idf < 0).any():
             raise ValueError("tfidf's idf has numbers that are negative or not finite")

@@ -47,6 +47,23 @@ class Words(NamedTuple):
     hashes: NDArray[np.uint64]
 
 
+class _Room(NamedTuple):
+    """What `_tokenise` works and writes in.
+
+    packed      uint64, one document's lower-case bytes, 0 for what is no word character; lower: the same as uint8
+    run_starts  int64, where the document's runs of word characters begin; run_ends: where they end
+    stream, offsets  as in `Words`, written; begins: int64, where each word begins in the kernel's own copy
+    """
+
+    packed: NDArray[np.uint64]
+    lower: NDArray[np.uint8]
+    run_starts: NDArray[np.int64]
+    run_ends: NDArray[np.int64]
+    stream: NDArray[np.int32]
+    begins: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+
 @cache
 def word_table() -> NDArray[np.int32]:
     """int32 (0x110000,): the lower-case code point where it is a word character, 0 elsewhere."""
@@ -72,7 +89,7 @@ def tokenise(texts: Sequence[str]) -> Words:
     encoded.append(b"\n")  # so that the last text ends with a separator, too
     data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
     longest = int(lengths.max(initial=0)) + 1
-    # One document's lower-case bytes, 0 for what is no word character; lowering turns 2 bytes into at most 3.
+    # Lowering turns 2 bytes into at most 3.
     packed = np.zeros((longest + longest // 2) // 8 + 3, dtype=np.uint64)
     runs = np.empty((2, longest // 2 + 2), dtype=np.int64)
     most = len(data) // 3 + 1  # a word is two characters and a separator
@@ -84,24 +101,6 @@ def tokenise(texts: Sequence[str]) -> Words:
     # Copies let go of the room that was not needed.
     tokens = int(ends[-1]) if len(ends) else 0
     return Words(stream[:tokens].copy(), ends, blob, offsets[: words + 1].copy(), hashes[:words].copy())
-
-
-class _Room(NamedTuple):
-    """Arrays that the kernel writes.
-
-    packed, lower         one document's lower-case bytes, as uint64 and as uint8
-    run_starts, run_ends  where its runs of word characters begin and end
-    stream                int32, the words' numbers, document after document
-    begins, offsets       int64, where each word begins in eights, and in bytes
-    """
-
-    packed: NDArray[np.uint64]
-    lower: NDArray[np.uint8]
-    run_starts: NDArray[np.int64]
-    run_ends: NDArray[np.int64]
-    stream: NDArray[np.int32]
-    begins: NDArray[np.int64]
-    offsets: NDArray[np.int64]
 
 
 def _encoded(text: str) -> bytes:
@@ -129,7 +128,7 @@ def _eight(packed, start, length):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _tokenise(data, ends, table, given):  # type: ignore[no-untyped-def]
+def _tokenise(data, ends, table, room):  # type: ignore[no-untyped-def]
     """data: UTF-8 bytes, each document closed by a newline; ends: int64, one behind each document's newline; on return
     where each document ends in `stream`, which takes the words' numbers.
 
@@ -138,14 +137,14 @@ def _tokenise(data, ends, table, given):  # type: ignore[no-untyped-def]
     last eight filled up with zeros, and h = mix(h ^ eight) from h = 0 on. For words of up to eight bytes that is a
     bijection, so two short words with one hash are the same word; longer ones are compared in full.
     """
-    packed, lower, run_starts, run_ends, stream, begins, offsets = given
+    packed, lower, run_starts, run_ends, stream, begins, offsets = room
     documents = len(ends)
     # Open addressing. A slot is two numbers: the hash, and twice the word's number plus 2, plus 1 if it is short.
     capacity = 1024
     slots = np.zeros(2 * capacity, dtype=np.uint64)
     # The words, each filled up to whole numbers of eight bytes.
-    room = 1024
-    eights = np.empty(room, dtype=np.uint64)
+    size = 1024
+    eights = np.empty(size, dtype=np.uint64)
     used = 0
     offsets[0] = 0
     hashes = np.empty(len(stream), dtype=np.uint64)
@@ -242,9 +241,9 @@ def _tokenise(data, ends, table, given):  # type: ignore[no-untyped-def]
                 found = np.int64(words)
                 slots[2 * at] = h
                 slots[2 * at + 1] = (np.uint64(words + 1) << ONE) | short
-                while used + count > room:
-                    room *= 2
-                    larger = np.empty(room, dtype=np.uint64)
+                while used + count > size:
+                    size *= 2
+                    larger = np.empty(size, dtype=np.uint64)
                     for j in range(used):
                         larger[j] = eights[j]
                     eights = larger

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from longtail.errors import LongtailError, UsageError
 from longtail.features import kernels
-from longtail.features.counted import CHUNK_CHARACTERS, Counted, chunks, count
+from longtail.features.terms import CHUNK_CHARACTERS, ChunkTerms, chunks, terms_of
 from longtail.features.tokenise import tokenise
 from longtail.features.vocabulary import Vocabulary, gather_terms, select
 from longtail.keep.files import atomic_file
 from longtail.keep.safetensors import read_arrays, write_arrays
 from longtail.part import Arrays
 from longtail.run import Run
-from longtail.sparse import pieces_of, starts_of
 
 #: Fills rows up to a common length.
 PAD = 0
@@ -40,12 +39,12 @@ CACHE_VARIABLE = "LONGTAIL_CACHE"
 #: Part of every key: another layout of the files gets other names.
 _CACHE_FORMAT = b"longtail tokens 1"
 
-RowNumbers = NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
+RowChoice = NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """The tokens of n documents, at least one a document.
+    """The tokens of n documents, at least one per document.
 
     ids     int32 (total,), one document after the other, none negative
     indptr  int64 (n + 1,), where each begins
@@ -62,7 +61,7 @@ class Tokens:
                 f"{indptr.dtype} {indptr.shape}"
             )
         if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(ids) or (indptr[1:] <= indptr[:-1]).any():
-            raise ValueError("the tokens' indptr does not rise from 0 to their number, at least one a document")
+            raise ValueError("the tokens' indptr does not rise from 0 to their number, at least one per document")
         if ids.min(initial=0) < 0:
             raise ValueError("there are tokens with negative numbers")
 
@@ -74,15 +73,15 @@ class Tokens:
         """int64 (n,)"""
         return np.diff(self.indptr)
 
-    def rows(self, rows: RowNumbers) -> Tokens:
+    def rows(self, rows: RowChoice) -> Tokens:
         """The documents of these rows (numbers, or a mask), in the order given."""
         return _taken(self.ids, *self._spans(rows))
 
-    def padded(self, rows: RowNumbers) -> NDArray[np.int64]:
-        """int64 (B, T): those documents one a row, filled up with PAD; T is the longest one's length, at least 1."""
+    def padded(self, rows: RowChoice) -> NDArray[np.int64]:
+        """int64 (B, T): those documents, one per row, filled up with PAD; T is the longest one's length, at least 1."""
         starts, lengths = self._spans(rows)
         matrix = np.full((len(lengths), int(lengths.max(initial=1))), PAD, dtype=np.int64)
-        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = self.ids[pieces_of(starts, lengths)]
+        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = self.ids[_positions(starts, lengths)]
         return matrix
 
     def cut(self, max_length: int) -> Tokens:
@@ -93,7 +92,7 @@ class Tokens:
             return self
         return _taken(self.ids, self.indptr[:-1], np.minimum(lengths, max_length))
 
-    def _spans(self, rows: RowNumbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _spans(self, rows: RowChoice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each of the documents begins, and its length."""
         chosen: NDArray[Any] = np.asarray(rows)
         if not chosen.size:
@@ -107,9 +106,21 @@ def _check_length(max_length: int) -> None:
         raise UsageError(f"a document keeps at least one token; max_length is {max_length}")
 
 
+def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 (sum of lengths,): start, start + 1, ... of each span, one span after the other."""
+    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return shift + np.arange(len(shift))
+
+
 def _taken(ids: NDArray[np.int32], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Tokens:
     """The spans of ids as documents."""
-    return Tokens(ids[pieces_of(starts, lengths)], starts_of(lengths))
+    return Tokens(ids[_positions(starts, lengths)], _indptr(lengths))
+
+
+def _indptr(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    indptr = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    return indptr
 
 
 def _joined(parts: list[Tokens]) -> Tokens:
@@ -117,7 +128,7 @@ def _joined(parts: list[Tokens]) -> Tokens:
     if not parts:
         return Tokens(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
     return Tokens(
-        np.concatenate([part.ids for part in parts]), starts_of(np.concatenate([part.lengths for part in parts]))
+        np.concatenate([part.ids for part in parts]), _indptr(np.concatenate([part.lengths for part in parts]))
     )
 
 
@@ -132,12 +143,12 @@ class WordTokeniser:
         """Knows the words in at least min_df of the texts, the max_words most frequent of them."""
         with run.bar("Vocabulary", len(texts)) as bar:
 
-            def counted(chunk: slice) -> Counted:
-                part = count(texts[chunk], 1)
+            def count_chunk(chunk: slice) -> ChunkTerms:
+                part = terms_of(texts[chunk], 1)
                 bar.advance(chunk.stop - chunk.start)
                 return part
 
-            gathered = gather_terms(run.map(counted, list(chunks(texts, CHUNK_CHARACTERS))))
+            gathered = gather_terms(run.map(count_chunk, list(chunks(texts, CHUNK_CHARACTERS))))
         vocabulary, _, _ = select(gathered, len(texts), n=1, min_df=min_df, max_df=1.0, max_features=max_words)
         return cls(vocabulary)
 

@@ -30,7 +30,7 @@ _LOOK_AHEAD = 9
 def word_vectors(source: str, words: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Which of the words have a vector, bool (words,), and the vectors, float32 (words, d), 0 for those without.
 
-    source  "glove-6b-50d", or the path of a text file with one word and its d numbers a line, separated by spaces,
+    source  "glove-6b-50d", or the path of a text file with one word and its d numbers per line, separated by spaces,
             with or without a first line "count d"; packed files are unpacked on the fly
     Words are compared as they stand, upper and lower case are different. Of a word that has several vectors the first
     counts. The numbers of words not asked for are counted but not looked at, and the file is read only until all

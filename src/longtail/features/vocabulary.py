@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.features import kernels
-from longtail.features.counted import Counted, power_of_two
+from longtail.features.terms import ChunkTerms, power_of_two
 from longtail.part import Arrays
-from longtail.sparse import pieces_of, starts_of
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -76,14 +75,15 @@ def table(hashes: NDArray[np.uint64], room: int) -> NDArray[np.int32]:
 
 def gather(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Pieces of the blob one after the other."""
-    return blob[pieces_of(starts, lengths)]
+    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return blob[shift + np.arange(len(shift))]
 
 
 @dataclass
 class Gathered:
     """All terms of a corpus: T words, then P n-grams.
 
-    blob, offsets, pairs, hashes  as in `Counted`
+    blob, offsets, pairs, hashes  as in `ChunkTerms`
     df, tf       int64 (T + P,), documents with the term, and occurrences
     nodes        for each chunk int32 (its nodes,), where its nodes are here
     """
@@ -97,7 +97,7 @@ class Gathered:
     nodes: list[NDArray[np.int32]]
 
 
-def gather_terms(parts: Sequence[Counted]) -> Gathered:
+def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
     """The terms of all chunks together."""
     blob, offsets, words = _Growing(np.uint8), _Growing(np.int64), _Slots()
     offsets.append(np.zeros(1, dtype=np.int64))
@@ -227,7 +227,7 @@ class Vocabulary:
         for name, array in vars(self).items():
             object.__setattr__(self, name, frozen(array))
 
-    def find(self, part: Counted) -> NDArray[np.int32]:
+    def find(self, part: ChunkTerms) -> NDArray[np.int32]:
         """int32 (nodes,): the column of each of the chunk's nodes, -1 for terms that are not here."""
         found = np.empty(part.entries.nodes, dtype=np.int32)
         word_hashes = part.hashes[: part.words]
@@ -343,7 +343,7 @@ def select(
     lengths = np.diff(gathered.offsets)[words]
     vocabulary = Vocabulary(
         blob=gather(gathered.blob, gathered.offsets[words], lengths),
-        offsets=starts_of(lengths),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
         slots=table(gathered.hashes[words], 2 * len(words)),
         columns=columns[np.concatenate([words, grams])],
         pairs=number[gathered.pairs[grams - T]],

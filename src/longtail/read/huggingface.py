@@ -9,11 +9,10 @@ from typing import Any
 import orjson
 
 from longtail.corpus import Corpus
-from longtail.errors import InputError, UsageError
+from longtail.errors import InputError, UsageError, first_line
 from longtail.keep.streams import Stream
 from longtail.read.columns import BATCH, read_batches, require_columns
 from longtail.read.options import ReadOptions
-from longtail.read.parquet import first_line
 from longtail.read.reading import Reading
 from longtail.read.splits import choose_split
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.corpus import Corpus
-from longtail.errors import InputError
+from longtail.errors import InputError, first_line
 from longtail.keep.streams import Stream
 from longtail.read.columns import BATCH, read_batches, require_columns
 from longtail.read.options import ReadOptions
@@ -47,7 +47,3 @@ def read_parquet(path: Path, reading: Reading) -> Corpus:
                 yield values
 
         return read_batches(batches(), reading)
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

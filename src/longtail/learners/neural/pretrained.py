@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from longtail.errors import first_line
 from longtail.part import Arrays
 
 #: Bytes of a tokeniser and of a configuration; the largest known tokeniser takes 17 million.
@@ -322,7 +323,3 @@ def _steps(values: Iterable[Any]) -> Iterable[dict[str, Any]]:
             waiting.extend(value.values())
         elif isinstance(value, list):
             waiting.extend(value)
-
-
-def first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(": ")

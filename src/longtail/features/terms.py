@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from longtail.features import kernels
 from longtail.features.tokenise import tokenise
-from longtail.sparse import starts_of
 
 #: Characters a chunk aims at: small enough for its tables to stay in the processor's cache, large enough for Python's
 #: part to be negligible. Results do not depend on it.
 CHUNK_CHARACTERS = 2_000_000
 
 
-class Entries(NamedTuple):
-    """How often each node occurs in each document: a node at most once a row, rows in any order.
+class TermCounts(NamedTuple):
+    """How often each node occurs in each document: a node at most once per row, rows in any order.
 
     indptr int64 (documents + 1,); ids and counts int32 (entries,); nodes: ids are below it
     """
@@ -35,7 +34,7 @@ class Entries(NamedTuple):
         return np.bincount(self.ids, weights=self.counts, minlength=self.nodes).astype(np.int64)
 
 
-class Counted(NamedTuple):
+class ChunkTerms(NamedTuple):
     """The terms of a chunk of documents, as nodes of the chunk's own: T words, then P n-grams.
 
     blob, offsets  the words' UTF-8 bytes and, int64 (T + 1,), where each begins
@@ -47,20 +46,11 @@ class Counted(NamedTuple):
     offsets: NDArray[np.int64]
     pairs: NDArray[np.int32]
     hashes: NDArray[np.uint64]
-    entries: Entries
+    entries: TermCounts
 
     @property
     def words(self) -> int:
         return len(self.offsets) - 1
-
-
-class _TermTable(NamedTuple):
-    """Terms while they are being counted; see `kernels.count_terms`."""
-
-    hashes: NDArray[np.uint64]
-    pairs: NDArray[np.int32]
-    slots: NDArray[np.int32]
-    last: NDArray[np.int64]
 
 
 class ColumnCounts(NamedTuple):
@@ -87,7 +77,7 @@ def power_of_two(least: int) -> int:
     return 1 << max(least - 1, 1).bit_length()
 
 
-def count(texts: Sequence[str], n: int) -> Counted:
+def terms_of(texts: Sequence[str], n: int) -> ChunkTerms:
     """The words and n-grams (up to n words) of some texts."""
     stream, ends, blob, offsets, word_hashes = tokenise(texts)
     words, tokens = len(word_hashes), len(stream)
@@ -99,27 +89,29 @@ def count(texts: Sequence[str], n: int) -> Counted:
     last = np.full(words + most, -1, dtype=np.int64)
     indptr = np.empty(len(ends) + 1, dtype=np.int64)
     ids, counts = np.empty((2, n * tokens), dtype=np.int32)
-    table = _TermTable(hashes, pairs, slots, last)
-    known, entries = kernels.count_terms(stream, ends, words, n, table, Entries(indptr, ids, counts, 0))
+    room, found = kernels.TermRoom(hashes, pairs, slots, last), kernels.Entries(indptr, ids, counts)
+    known, entries = kernels.count_terms(stream, ends, words, n, room, found)
     # Copies let go of the room that was not needed.
-    kept = Entries(indptr, ids[:entries].copy(), counts[:entries].copy(), words + known)
-    return Counted(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept)
+    kept = TermCounts(indptr, ids[:entries].copy(), counts[:entries].copy(), words + known)
+    return ChunkTerms(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept)
 
 
-def by_column(entries: Entries, columns: NDArray[np.int32]) -> ColumnCounts:
+def by_column(entries: TermCounts, columns: NDArray[np.int32]) -> ColumnCounts:
     """Counts by column, given each node's column (-1 for none)."""
     order = np.argsort(columns, kind="stable")
     order = order[np.searchsorted(columns[order], 0) :]
-    starts = starts_of(entries.document_frequency())
-    rows, amounts, new_columns, new_counts = np.empty((4, len(entries.ids)), dtype=np.int32)
-    made = ColumnCounts(np.empty(len(entries.indptr), dtype=np.int64), new_columns, new_counts)
-    kernels.arrange(entries, starts, columns, order, rows, amounts, made)
-    kept = int(made.indptr[-1])
-    return ColumnCounts(made.indptr, new_columns[:kept].copy(), new_counts[:kept].copy())
+    starts = np.zeros(entries.nodes + 1, dtype=np.int64)
+    np.cumsum(entries.document_frequency(), out=starts[1:])
+    scratch = np.empty((2, len(entries.ids)), dtype=np.int32)
+    new_columns, new_counts = np.empty((2, len(entries.ids)), dtype=np.int32)
+    arranged = kernels.Entries(np.empty(len(entries.indptr), dtype=np.int64), new_columns, new_counts)
+    kernels.arrange(kernels.Entries(*entries[:3]), starts, columns, order, scratch, arranged)
+    kept = int(arranged.indptr[-1])
+    return ColumnCounts(arranged.indptr, new_columns[:kept].copy(), new_counts[:kept].copy())
 
 
-def folded(entries: Entries, columns: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
+def merged_columns(entries: TermCounts, columns: NDArray[np.int32]) -> tuple[TermCounts, NDArray[np.int32]]:
     """Nodes of one column made into one node, for hashing; and, int32 (nodes,), each new node's column."""
     rows = by_column(entries, columns)
     kept, ids = np.unique(rows.columns, return_inverse=True)
-    return Entries(rows.indptr, ids.astype(np.int32), rows.counts, len(kept)), kept
+    return TermCounts(rows.indptr, ids.astype(np.int32), rows.counts, len(kept)), kept

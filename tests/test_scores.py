@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -91,6 +93,54 @@ def test_shapes_must_agree() -> None:
         scores([[1, 2]], [[0.5]])
     with pytest.raises(ValueError, match="must be equal"):
         Scores(np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.float32))
+
+
+def test_followed_by_puts_the_rest_behind_and_lower() -> None:
+    first = scores([[4, 1], [2, -1]], [[0.75, 0.5], [0.5, 0]])
+    longer = scores([[7, 1, 0, 4, 9], [2, 3, -1, -1, -1]], [[0.9, 0.8, 0.5, 0.5, 0.25], [0.9, 0.4, 0, 0, 0]])
+    joined = first.followed_by(longer)
+    assert joined.ids.tolist() == [[4, 1, 7, 0, 9], [2, 3, -1, -1, -1]], "padding is filled, and stays last"
+    below = np.nextafter(np.float32(0.5), np.float32(0))
+    np.testing.assert_array_equal(joined.values[0], np.float32([0.75, 0.5, 0.5, below, 0.25]))
+    np.testing.assert_array_equal(joined.values[1], np.float32([0.5, 0.4, 0, 0, 0]))
+    assert pairs(joined.sorted()) == pairs(joined)
+    assert first.followed_by(first) is first
+
+
+LISTS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from([0.25, 0.5, 1.0, 1e-40])), min_size=1, max_size=10)
+
+
+def listed(given: list[tuple[int, float]], k: int) -> Scores:
+    """One sorted row of distinct labels."""
+    best = dict(given)
+    return scores([list(best)], [list(best.values())]).sorted().top(k)
+
+
+@settings(deadline=None)
+@given(LISTS, LISTS, st.integers(1, 6), st.integers(7, 14), st.integers(0, 8))
+def test_followed_by_is_in_order_and_the_same_for_any_length(
+    short: list[tuple[int, float]], long: list[tuple[int, float]], k: int, K: int, more: int
+) -> None:
+    first = listed(short, k)
+    joined, longer = first.followed_by(listed(long, K)), first.followed_by(listed(long, K + more))
+    there = joined.ids[0][joined.ids[0] >= 0].tolist()
+    own = first.ids[0][first.ids[0] >= 0].tolist()
+    rest = [label for label in listed(long, K).ids[0].tolist() if label >= 0 and label not in own]
+    assert there == (own + rest)[:K]
+    assert pairs(joined.sorted()) == pairs(joined)
+    assert pairs(joined) == pairs(longer.top(K)) or len(dict(long)) > K
+
+
+def test_followed_by_takes_no_more_memory_than_the_lists() -> None:
+    """A table of every label against every other would be 40 MB here, and the lists are 160 kB."""
+    ids = np.tile(np.arange(10_000, dtype=np.int32), (4, 1))
+    values = np.tile(np.linspace(1, 0.5, 10_000, dtype=np.float32), (4, 1))
+    tracemalloc.start()
+    joined = Scores(ids[:, 5000:6000], values[:, 5000:6000]).followed_by(Scores(ids, values))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert joined.ids[0, :1002].tolist() == [*range(5000, 6000), 0, 1]
+    assert peak < 20 * ids.nbytes
 
 
 #: Few distinct values, so that ties are common.

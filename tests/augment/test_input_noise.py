@@ -55,7 +55,7 @@ def test_only_tail_documents_get_copies():
     corpus = corpus_of(np.eye(4), [[1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]])
     noise = InputDropout(tau=0.4).apply(corpus, Run()).noise
     assert noise.draw.tolist() == [-1, -1, 2, 3]
-    row, copy = noise.virtual_rows()
+    row, copy = noise.arrays().row, noise.arrays().copy
     assert row.tolist() == [0, 1, 2, 3] + [2, 3] * 4
     assert copy.tolist() == [0] * 4 + [1, 1, 2, 2, 3, 3, 4, 4]
 
@@ -73,7 +73,7 @@ def test_copies_have_the_originals_features_and_length(keep, swaps, seed):
     Y = sp.csr_matrix(np.ones((20, 1), dtype=np.float32))
     noise = FeatureNoise(3, keep, swaps, seed, np.arange(20, dtype=np.int32))
     out = written_out(Corpus(labels=LabelIndex(["a"]), Y=Y, X=X, noise=noise))
-    row, _ = noise.virtual_rows()
+    row = noise.arrays().row
     for i, original in enumerate(row):
         assert set(out.X[i].indices) <= set(X[original].indices)
         np.testing.assert_allclose(sp.linalg.norm(out.X[i]), sp.linalg.norm(X[original]), rtol=1e-4)

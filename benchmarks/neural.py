@@ -37,8 +37,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from common import RESULTS, load_average, machine, versions, write_json
 from longtail.corpus import Corpus
 from longtail.learners.neural.base import NeuralLearner
-from longtail.learners.neural.batches import Batch, Batches, SharedLabels
-from longtail.learners.neural.network import Network
+from longtail.learners.neural.shortlists.base import SharedLabels
+from longtail.learners.neural.training.batches import Batch, Batches
+from longtail.learners.neural.training.network import Network
 from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.run import Run, available_cores

@@ -12,9 +12,10 @@ import torch
 
 from longtail.corpus import Corpus
 from longtail.learners.neural.base import NeuralLearner
-from longtail.learners.neural.batches import Batch, Batches, SharedLabels
+from longtail.learners.neural.shortlists.base import SharedLabels
+from longtail.learners.neural.training.batches import Batch, Batches
 from longtail.augment.hooks import Hook, Hooks
-from longtail.learners.neural.network import Network
+from longtail.learners.neural.training.network import Network
 from longtail.read.synthetic import synthetic
 from longtail.registry import build
 from longtail.run import Run

@@ -102,7 +102,7 @@ pytest.importorskip("lightning")
 
 from mixing_cases import TINY, equal, learns, plainly_trained, trained  # noqa: E402
 
-from longtail.learners.neural.batches import Batch  # noqa: E402
+from longtail.learners.neural.training.batches import Batch  # noqa: E402
 
 #: Words 10, 11 belong to label 0, 12 to label 1, 13, 14, 15 to label 2, 16 to label 3.
 TEXTS = Tokens(np.arange(10, 17, dtype=np.int32), np.array([0, 2, 3, 6, 7]))

@@ -16,7 +16,7 @@ from mixing_cases import corpus, equal, learns, network_and_batch, plainly_train
 
 from longtail.augment.ssmix import SSMix, choose_spans, overwritten, saliency  # noqa: E402
 from longtail.augment.hooks import NONE, Setting  # noqa: E402
-from longtail.learners.neural.network import loss_of  # noqa: E402
+from longtail.learners.neural.training.network import loss_of  # noqa: E402
 
 
 # arithmetic

@@ -22,8 +22,8 @@ from longtail.augment.tailmix import RULES, TailMix, Targets, mix  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.graphs.cooccurrence import cooccurrence, strongest  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
-from longtail.learners.neural.batches import Batch  # noqa: E402
-from longtail.learners.neural.heads import LabelAttention  # noqa: E402
+from longtail.learners.neural.training.batches import Batch  # noqa: E402
+from longtail.learners.neural.heads.label_attention import LabelAttention  # noqa: E402
 from longtail.augment.hooks import Setting  # noqa: E402
 from longtail.tagger import Tagger  # noqa: E402
 

@@ -20,10 +20,11 @@ from test_every_learner import check_scores, same_arrays
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.learners.base import SPACES
-from longtail.learners.neural.batches import Batch, token_tensors
-from longtail.learners.neural.encoders import Encoder, EncoderNetwork
-from longtail.learners.neural.heads import Head, HeadNetwork
-from longtail.learners.neural.label_text import AboutLabels, LabelText
+from longtail.learners.neural.training.batches import Batch, token_tensors
+from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.heads.base import Head, HeadNetwork
+from longtail.learners.neural.heads.base import AboutLabels
+from longtail.learners.neural.heads.label_text import LabelText
 from longtail.registry import build, config_of, entries
 from longtail.run import Run
 

@@ -23,8 +23,8 @@ from longtail.labels import LabelIndex  # noqa: E402
 from longtail.learners.linear.tree import Shape  # noqa: E402
 from longtail.learners.neural import attentionxml, heads  # noqa: E402
 from longtail.learners.neural.attentionxml import AttentionXML, _leaves, _true_first, lifted  # noqa: E402
-from longtail.learners.neural.batches import Children, OwnLabels  # noqa: E402
-from longtail.learners.neural.network import score_batches  # noqa: E402
+from longtail.learners.neural.shortlists.base import Children, OwnLabels  # noqa: E402
+from longtail.learners.neural.training.network import score_batches  # noqa: E402
 from longtail.read.synthetic import synthetic  # noqa: E402
 from longtail.registry import build, config_of  # noqa: E402
 from longtail.run import Run  # noqa: E402

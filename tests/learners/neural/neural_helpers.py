@@ -14,13 +14,13 @@ import torch
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.learners.neural.base import NeuralLearner
-from longtail.learners.neural.batches import SharedLabels
-from longtail.learners.neural.encoders import BiLSTM
-from longtail.learners.neural.heads import LabelAttention
+from longtail.learners.neural.shortlists.base import SharedLabels
+from longtail.learners.neural.encoders.words import BiLSTM
+from longtail.learners.neural.heads.label_attention import LabelAttention
 from longtail.augment.hooks import Hook, Setting
-from longtail.learners.neural.module import Schedule, TrainingData
-from longtail.learners.neural.network import Network
-from longtail.learners.neural.training import train
+from longtail.learners.neural.training.module import Schedule, TrainingData
+from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.trainer import train
 from longtail.run import Run
 
 DOCUMENTS, LABELS, BATCH = 24, 6, 8

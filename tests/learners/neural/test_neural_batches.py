@@ -16,16 +16,9 @@ torch = pytest.importorskip("torch")
 
 from longtail.features.tokens import PAD, Tokens  # noqa: E402
 from longtail.learners.neural import batches as module  # noqa: E402
-from longtail.learners.neural.batches import (  # noqa: E402
-    Batch,
-    Batches,
-    Children,
-    OwnLabels,
-    SharedLabels,
-    in_length_order,
-    state_tensor,
-    token_tensors,
-)
+from longtail.learners.neural.shortlists.base import Children, OwnLabels, SharedLabels
+from longtail.learners.neural.training.batches import # noqa: E402
+    Batch, Batches, in_length_order, state_tensor, token_tensors
 
 LABELS, PARENTS = 9, 4
 

@@ -16,9 +16,9 @@ from longtail.corpus import Corpus
 from longtail.graphs.cluster import largest_entries
 from longtail.labels import LabelIndex
 from longtail.learners.neural import clusters
-from longtail.learners.neural.clusters import grouped, label_clusters
-from longtail.learners.neural.label_text import AboutLabels
-from longtail.learners.neural.titles import WeightedBag
+from longtail.learners.neural.shortlists.grouping import grouped, label_clusters
+from longtail.learners.neural.heads.base import AboutLabels
+from longtail.learners.neural.encoders.short import WeightedBag
 
 
 def corpus_of(documents: list[tuple[str, list[int]]], texts: list[str]) -> Corpus:

@@ -15,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from longtail.learners.neural import heads  # noqa: E402
-from longtail.learners.neural.heads import LabelAttention, LabelAttentionNetwork, Pooled  # noqa: E402
+from longtail.learners.neural.heads.label_attention import LabelAttention, LabelAttentionNetwork  # noqa: E402
+from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
 from longtail.augment.hooks import Hook, Hooks  # noqa: E402
 
 B, T, WIDTH, L = 4, 5, 6, 40

@@ -13,9 +13,9 @@ from short_text_cases import ONE  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from longtail.errors import UsageError  # noqa: E402
-from longtail.learners.neural.batches import Batch, token_tensors  # noqa: E402
+from longtail.learners.neural.training.batches import Batch, token_tensors  # noqa: E402
 from longtail.augment.hooks import NONE  # noqa: E402
-from longtail.learners.neural.inception import KERNELS, STRIDE, Inception, SelfAttention  # noqa: E402
+from longtail.learners.neural.encoders.inception import KERNELS, STRIDE, Inception, SelfAttention  # noqa: E402
 
 TEXTS = ["red green blue white", "red", "", "grey black green white red blue black", "never seen"]
 WORDS = TEXTS[:4]

@@ -14,11 +14,12 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from short_text_cases import ONE, titles  # noqa: E402
 
-from longtail.learners.neural.batches import Batch, Batches, Children, ListedLabels, SharedLabels  # noqa: E402
-from longtail.learners.neural.heads import Pooled  # noqa: E402
-from longtail.learners.neural.network import Network, loss_of  # noqa: E402
-from longtail.learners.neural.synchronised import Mining, TwoHeads, score  # noqa: E402
-from longtail.learners.neural.titles import WeightedBag  # noqa: E402
+from longtail.learners.neural.shortlists.base import Children, ListedLabels, SharedLabels  # noqa: E402
+from longtail.learners.neural.training.batches import Batch, Batches  # noqa: E402
+from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
+from longtail.learners.neural.training.network import Network, loss_of  # noqa: E402
+from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, score  # noqa: E402
+from longtail.learners.neural.encoders.short import WeightedBag  # noqa: E402
 
 LABELS, WIDTH, DOCUMENTS = 12, 4, 10
 #: Four clusters of 4, 3, 3 and 2 labels.
@@ -230,7 +231,7 @@ class TestScore:
     @pytest.mark.parametrize("joint", [True, False])
     @pytest.mark.parametrize("chunk", [2, 2048])
     def test_by_hand(self, joint: bool, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("longtail.learners.neural.synchronised.CHUNK", chunk)
+        monkeypatch.setattr("longtail.learners.neural.shortlists.mined.CHUNK", chunk)
         network, tokens, _ = self.made()
         found = score(network, tokens, CLUSTER, 2, LABELS, joint=joint)
         assert found.k == LABELS

@@ -15,9 +15,9 @@ tokenizers = pytest.importorskip("tokenizers")
 
 from longtail.errors import UsageError  # noqa: E402
 from longtail.features.tokens import PAD  # noqa: E402
-from longtail.learners.neural.batches import Batch, state_tensor, token_tensors  # noqa: E402
+from longtail.learners.neural.training.batches import Batch, state_tensor, token_tensors  # noqa: E402
 from longtail.augment.hooks import Hook, Hooks  # noqa: E402
-from longtail.learners.neural.transformer import PACKAGED, Transformer, TransformerNetwork, find_model  # noqa: E402
+from longtail.learners.neural.encoders.transformer import PACKAGED, Transformer, TransformerNetwork, find_model  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
 RUN = Run(threads=1)

@@ -33,8 +33,8 @@ from longtail import Tagger  # noqa: E402
 from longtail.learners.neural import module  # noqa: E402
 from longtail.learners.neural.base import NeuralLearner  # noqa: E402
 from longtail.learners.neural.eclare import Eclare  # noqa: E402
-from longtail.learners.neural.label_text import LabelTextNetwork  # noqa: E402
-from longtail.learners.neural.synchronised import TwoHeads  # noqa: E402
+from longtail.learners.neural.heads.label_text import LabelTextNetwork  # noqa: E402
+from longtail.learners.neural.shortlists.mined import TwoHeads  # noqa: E402
 from longtail.registry import build, config_of  # noqa: E402
 from longtail.scores import Scores  # noqa: E402
 
@@ -316,7 +316,7 @@ class TestAstecModules:
     def test_centroids(self) -> None:
         corpus = titles()
         learner = fit(MODULES, corpus)
-        from longtail.learners.neural.network import vectors_of
+        from longtail.learners.neural.training.network import vectors_of
 
         vectors = vectors_of(learner.network_, learner.encoder.tokens(corpus.texts, ONE))
         for label in range(12):

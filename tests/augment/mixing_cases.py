@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.shortlists.base import SharedLabels
 from longtail.learners.neural.training.batches import Batch, Batches
-from longtail.augment.hooks import Hook, Hooks
 from longtail.learners.neural.training.network import Network
 from longtail.read.synthetic import synthetic
 from longtail.registry import build
@@ -62,7 +62,7 @@ def network_and_batch(size: int = 5, **options: Any) -> tuple[Network, Batch]:
     assert isinstance(learner, NeuralLearner)
     given, run = corpus(), Run()
     learner.encoder.fit_tokeniser(given.texts, run)
-    network = learner._new_network(given.n_labels, run).eval()
+    network = learner.new_network(given.n_labels, run).eval()
     batches = Batches(learner.encoder.tokens(given.texts, run), SharedLabels(given.Y, None, 0), size, seed=0)
     return network, batches.batch(np.arange(size), np.random.default_rng(0))
 
@@ -86,7 +86,7 @@ def forward(hook: Hook, network: Network, batch: Batch) -> tuple[torch.Tensor, t
     """Embeddings (B, T, E) as a leaf, and the logits (B, S) that are made from them."""
     hooks = Hooks([hook])
     embedded = network.encoder.embed(batch.tokens).detach().requires_grad_()
-    hidden = network.encoder.encode(hooks.at("embedded", embedded), batch.mask, hooks)
+    hidden = network.encoder.encode(hooks.apply_at("embedded", embedded), batch.mask, hooks)
     return embedded, network.head(hidden, batch.mask, batch.labels, hooks)
 
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from longtail.augment.hooks import TrainingPlan
 from longtail.augment.labelmix import LabelMix, LabelMixTokens, joined_tokens
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.labels import LabelIndex
-from longtail.augment.hooks import Setting
 from longtail.read.synthetic import synthetic
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run
@@ -114,7 +114,7 @@ def hook_for(length: int = 6, texts: Tokens | None = TEXTS, **options: Any) -> L
     Y = sp.csr_matrix(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]], dtype=np.float32))
     labels = LabelIndex(list("abcd")).with_counts(np.array([1, 1, 1, 1]), 3)
     hook = LabelMixTokens(**{"probability": 1.0, "hops": 1, "strength": 0.5, **options})
-    hook.begin(Setting(labels, Y, 1, 1, 100, texts, length))
+    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y), 1, 1, 100, texts, length))
     return hook
 
 

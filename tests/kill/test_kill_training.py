@@ -72,7 +72,7 @@ def corpus(seed: int) -> Corpus:
 
 def fit(checkpoints: Path | None, average: float | None, progress: Any) -> dict[str, Any]:
     """The arrays of a small network, trained with whatever checkpoints there are."""
-    from longtail.learners.neural import training
+    from longtail.learners.neural.training import trainer as training
 
     options = {"epochs": EPOCHS, "least_steps": 1, "batch": BATCH, "average": average}
     tagger = Tagger({"part": "attentionxml", "encoder": {"part": "bilstm", "size": 8, "hidden": 4}, **options})

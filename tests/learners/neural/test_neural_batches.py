@@ -15,10 +15,16 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from longtail.features.tokens import PAD, Tokens  # noqa: E402
-from longtail.learners.neural import batches as module  # noqa: E402
-from longtail.learners.neural.shortlists.base import Children, OwnLabels, SharedLabels
-from longtail.learners.neural.training.batches import # noqa: E402
-    Batch, Batches, in_length_order, state_tensor, token_tensors
+from longtail.learners.neural.shortlists.base import Children, OwnLabels, SharedLabels  # noqa: E402
+from longtail.learners.neural.training import batches as module  # noqa: E402
+from longtail.learners.neural.training.batches import (  # noqa: E402
+    Batch,
+    Batches,
+    Share,
+    in_length_order,
+    state_tensor,
+    token_tensors,
+)
 
 LABELS, PARENTS = 9, 4
 
@@ -42,7 +48,7 @@ CORPORA = st.lists(st.integers(1, 12), min_size=1, max_size=30)
 
 def made(lengths: list[int], size: int, seed: int = 3, negatives: int = 4, **more: Any) -> Batches:
     Y, weights = targets_of(len(lengths), 0)
-    return Batches(tokens_of(lengths), SharedLabels(Y, weights, negatives), size, seed=seed, **more)
+    return Batches(tokens_of(lengths), SharedLabels(Y, weights, negatives), size, seed=seed, share=Share(**more))
 
 
 def epochs(batches: Batches) -> Iterator[Batch]:

@@ -225,3 +225,13 @@ def test_end_to_end_on_the_fly(tmp_path: Any) -> None:
 def test_it_comes_before_what_mixes_texts_in_whatever_order_they_are_named():
     tagger = Tagger("attentionxml", augment=["wordmix", "labelmix"])
     assert [name_of(hook) for hook in tagger._inside()["hooks"]] == ["labelmix-tokens", "wordmix"]
+
+
+def test_nothing_changes_where_nothing_of_the_labels_text_is_read() -> None:
+    """The first document fills what the encoder reads; the second has room for one word."""
+    batch = batch_of([0, 1, 2], [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    out = hook_for(length=2).draw(batch, PLAIN, np.random.default_rng(0), 0)  # type: ignore[arg-type]
+    assert out.tokens.tolist() == [[2, 3], [4, 13]]
+    assert out.targets.tolist() == [[1.0, 0.0, 0.0], [0.5, 0.0, 1.0]], "only the second has soft targets"
+    full = hook_for(length=1).draw(batch, PLAIN, np.random.default_rng(0), 0)  # type: ignore[arg-type]
+    assert full is batch

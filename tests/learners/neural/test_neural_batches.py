@@ -48,7 +48,9 @@ CORPORA = st.lists(st.integers(1, 12), min_size=1, max_size=30)
 
 def made(lengths: list[int], size: int, seed: int = 3, negatives: int = 4, **more: Any) -> Batches:
     Y, weights = targets_of(len(lengths), 0)
-    return Batches(tokens_of(lengths), SharedLabels(Y, weights, negatives), size, seed=seed, share=Share(**more))
+    states = more.pop("states", None)
+    choice = SharedLabels(Y, weights, negatives)
+    return Batches(tokens_of(lengths), choice, size, seed=seed, states=states, share=Share(**more))
 
 
 def epochs(batches: Batches) -> Iterator[Batch]:

@@ -47,9 +47,14 @@ def learns(augment: list[Any], folder: Path) -> None:
     assert Tagger.load(folder / "model", threads=1).predict(texts) == tagger.predict(texts)
 
 
-@cache
+_PLAIN: dict[str, dict[str, np.ndarray]] = {}
+
+
 def plainly_trained(**options: Any) -> dict[str, np.ndarray]:
-    return trained([], **options)
+    key = repr(sorted(options.items()))
+    if key not in _PLAIN:
+        _PLAIN[key] = trained([], **options)
+    return _PLAIN[key]
 
 
 def equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:

@@ -110,11 +110,12 @@ PLAIN = SimpleNamespace(encoder=SimpleNamespace(special_tokens=0))
 
 
 def hook_for(length: int = 6, texts: Tokens | None = TEXTS, **options: Any) -> LabelMixTokens:
-    """A hook of a corpus in which labels 0 and 2 share a document; one hop meets both equally often."""
-    Y = sp.csr_matrix(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]], dtype=np.float32))
+    """A hook of a corpus in which labels 0 and 2 share a document, and the last row is none; one hop meets both equally often."""
+    made = np.array([False, False, False, True])
+    Y = sp.csr_matrix(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 0, 1]], dtype=np.float32))
     labels = LabelIndex(list("abcd")).with_counts(np.array([1, 1, 1, 1]), 3)
     hook = LabelMixTokens(**{"probability": 1.0, "hops": 1, "strength": 0.5, **options})
-    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y), 1, 1, 100, texts, length))
+    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y, made=made), 1, 1, 100, texts, length))
     return hook
 
 
@@ -212,7 +213,7 @@ def test_networks_that_read_texts_get_the_tokens() -> None:
     both: Any = {"part": "ensemble", "members": ["parabel", TINY]}
     for learner in ("parabel", both):
         assert isinstance(Tagger(learner, augment=["labelmix"]).augment[0], LabelMix)
-    assert build("labelmix").parts(build("parabel")) is None  # type: ignore[attr-defined, arg-type]
+    assert build("labelmix").expanded(build("parabel")) is None  # type: ignore[attr-defined, arg-type]
 
 
 def test_end_to_end_on_the_fly(tmp_path: Any) -> None:
@@ -224,7 +225,7 @@ def test_end_to_end_on_the_fly(tmp_path: Any) -> None:
 
 def test_it_comes_before_what_mixes_texts_in_whatever_order_they_are_named():
     tagger = Tagger("attentionxml", augment=["wordmix", "labelmix"])
-    assert [name_of(hook) for hook in tagger._inside()["hooks"]] == ["labelmix-tokens", "wordmix"]
+    assert [name_of(hook) for hook in tagger.pipeline._hooks(())] == ["labelmix-tokens", "wordmix"]
 
 
 def test_nothing_changes_where_nothing_of_the_labels_text_is_read() -> None:

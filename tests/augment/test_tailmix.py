@@ -482,9 +482,7 @@ def test_lambda_1_is_training_without_mixing(options: dict[str, Any]) -> None:
     assert equal(trained([{"part": "tailmix", "rarest": None, "fixed": 1}], **options), plainly_trained(**options))
 
 
-@pytest.mark.parametrize(
-    "options", [{}, TREE, {"shortlist": {"part": "sampled-labels", "negatives": 3}}], ids=["flat", "tree", "sampled"]
-)
+@pytest.mark.parametrize("options", [{}, TREE, {"shortlist": THREE}], ids=["flat", "tree", "sampled"])
 def test_mixing_changes_what_is_learnt(options: dict[str, Any]) -> None:
     mixing = [{"part": "tailmix", "rarest": None, "most": 2, "rule": "literal"}]
     once, again = trained(mixing, **options), trained(mixing, **options)

@@ -1,4 +1,4 @@
-"""A pair of weight 0 is neither a positive nor a negative example: in every learner, with every shortlist, everywhere."""
+"""A pair of weight 0 is neither a positive nor a negative example: in every learner, with every shortlist."""
 
 from __future__ import annotations
 

@@ -115,10 +115,8 @@ class TestHardware:
         half = small_learner().fit(topics(), run=run)
         assert list(tmp_path.glob("Training-csv/version_0/metrics.csv"))
         full = small_learner().fit(topics(), run=ONE)
-        assert (
-            half.state()["network.head.vectors.weight"].tobytes()
-            != full.state()["network.head.vectors.weight"].tobytes()
-        )
+        one, other = (learner.state()["network.head.vectors.weight"] for learner in (half, full))
+        assert one.tobytes() != other.tobytes()
         assert config_of(half) == config_of(full)
 
 
@@ -127,9 +125,9 @@ class Stop(Exception):  # noqa: N818
 
 
 class Titles:
-    """Counts the steps of each training by its title, and cuts the run off when one of a title begins."""
+    """Writes down the title of each training at each step, and cuts the run off at the first one of a title."""
 
-    def __init__(self, cut: str = "-") -> None:
+    def __init__(self, cut: str | None = None) -> None:
         self.cut, self.seen = cut, []
 
     def bar(self, title: str, total: float | None) -> Any:
@@ -138,13 +136,13 @@ class Titles:
 
     def _step(self, step: int) -> None:
         self.seen.append(self.title)
-        if self.cut in self.title:
+        if self.cut is not None and self.title.endswith(self.cut):
             raise Stop
 
 
 TREE = {
     "part": "attentionxml", "encoder": {"part": "bilstm", "size": 8, "hidden": 4}, "epochs": 1, "least_steps": 4,
-    "batch": 16, "tree": "always", "branches": 2, "top": 3, "candidates": 2,
+    "batch": 16, "tree": "always", "branches": 2, "top": 4, "candidates": 2,
 }  # fmt: skip
 NESTED = {
     "attentionxml, tree": (TREE, "level 3 of 3", ["level 1 of 3", "level 2 of 3"]),
@@ -164,9 +162,7 @@ def test_finished_networks_are_not_trained_again(name: str, tmp_path: Path, monk
         return build(config).fit(titles(), run=run).state()  # type: ignore[attr-defined]
 
     whole = fit(Titles(), None)
-    first = Titles(cut=last if last != "Training" else "never")
-    if last == "Training":
-        first._step = lambda step: _stop_at(first, "Training")  # type: ignore[method-assign]
+    first = Titles(cut=last)
     with pytest.raises(Stop):
         fit(first, tmp_path)
     assert all(any(title.endswith(own) for title in first.seen) for own in before)
@@ -174,12 +170,6 @@ def test_finished_networks_are_not_trained_again(name: str, tmp_path: Path, monk
     again = fit(second, tmp_path)
     assert not any(title.endswith(own) for title in second.seen for own in before), "they are not trained again"
     assert whole.keys() == again.keys() and all(whole[key].tobytes() == again[key].tobytes() for key in whole)
-
-
-def _stop_at(progress: Titles, title: str) -> None:
-    progress.seen.append(progress.title)
-    if progress.title.endswith(title):
-        raise Stop
 
 
 def test_the_key_of_a_checkpoint_knows_the_labels_texts(tmp_path: Path) -> None:
@@ -198,6 +188,7 @@ def test_the_key_of_a_checkpoint_knows_the_labels_texts(tmp_path: Path) -> None:
 class TestHeldOut:
     def test_no_row_that_an_augmenter_made(self) -> None:
         corpus = topics(40)
+        corpus = replace(corpus, texts=[f"{text} number{row}" for row, text in enumerate(corpus.texts or [])])
         more = corpus.with_rows(
             texts=[f"made {text}" for text in corpus.texts or []],
             Y=corpus.Y,

@@ -77,6 +77,7 @@ class LabelClusters(Shortlist):
         corpus, fit = task.corpus, task.fit
         with fit.run.stage("cluster"):
             self.cluster_ = self._clusters_of(learner, task)
+        torch.manual_seed(fit.run.seed_of(f"{task.title}/clusters"))  # whatever was trained, or recalled, before
         clusters = self._cluster_head(learner, network, task)
         if self.surrogate:
             above = corpus.by_group(self.cluster_)
@@ -138,8 +139,10 @@ class LabelClusters(Shortlist):
         return {"cluster": self.cluster_}
 
     def restore_for(self, n_labels: int, arrays: Arrays) -> None:
+        if set(arrays) != {"cluster"}:
+            raise ValueError("a model with clusters keeps the cluster of each label, and nothing else")
         found = np.array(arrays["cluster"])
-        if set(arrays) != {"cluster"} or found.dtype != np.int32 or found.shape != (n_labels,):
+        if found.dtype != np.int32 or found.shape != (n_labels,):
             raise ValueError("not every label has a cluster")
         if found.min() < 0 or found.max() >= n_labels:
             raise ValueError("not every label has a cluster")

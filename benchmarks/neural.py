@@ -39,8 +39,9 @@ from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
 from longtail.fit import Fit
 from longtail.learners.neural.base import NeuralLearner
-from longtail.learners.neural.batches import Batch, Batches, SharedLabels
-from longtail.learners.neural.network import Network
+from longtail.learners.neural.shortlists.base import SharedLabels
+from longtail.learners.neural.training.batches import Batch, Batches
+from longtail.learners.neural.training.network import Network
 from longtail.registry import build
 from longtail.run import Run, available_cores
 

@@ -23,7 +23,7 @@ MOST_PARTS = 256
 MOST_DEPTH = 16
 MOST_SIGNS = 100
 
-KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker", "encoder", "head")
+KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker", "encoder", "head", "shortlist")
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ register("laroberta", "learner", f"{_NEURAL}.laroberta:LaRoBERTa", "texts", "LaR
          "Transformer and label-wise attention", "neural")
 register("astec", "learner", f"{_NEURAL}.astec:Astec", "texts", "Astec, Dahiya et al. 2021",
          "Short texts as weighted bags of words", "neural")
+register("astec-modules", "learner", f"{_NEURAL}.astec:AstecModules", "texts", "Astec, Dahiya et al. 2021",
+         "Astec's published pipeline: words by clusters, shortlists, classifier, re-ranker", "neural")
 register("inceptionxml", "learner", f"{_NEURAL}.inceptionxml:InceptionXML", "texts", _INCEPTION,
          "Short texts through convolutions along their word embeddings", "neural")
 register("decaf", "learner", f"{_NEURAL}.decaf:Decaf", "texts", "DECAF, Mittal et al. 2021",
@@ -105,22 +107,28 @@ register("eclare", "learner", f"{_NEURAL}.eclare:Eclare", "texts", "ECLARE, Mitt
          "DECAF with the texts of a label's neighbours", "neural")
 register("inceptionxml-lf", "learner", f"{_NEURAL}.inceptionxml_lf:InceptionXMLLF", "texts", _GANDALF,
          "InceptionXML that reads the labels' texts and their neighbours'", "neural")
-register("bilstm", "encoder", f"{_NEURAL}.encoders:BiLSTM", "tokens", "AttentionXML, You et al. 2019",
+register("bilstm", "encoder", f"{_NEURAL}.encoders.words:BiLSTM", "tokens", "AttentionXML, You et al. 2019",
          "Words through a bidirectional LSTM", "neural")
-register("bag", "encoder", f"{_NEURAL}.encoders:Bag", "tokens", "-",
+register("bag", "encoder", f"{_NEURAL}.encoders.words:Bag", "tokens", "-",
          "Word embeddings as they are", "neural")
-register("transformer", "encoder", f"{_NEURAL}.transformer:Transformer", "tokens", "BERT, Devlin et al. 2019",
+register("transformer", "encoder", f"{_NEURAL}.encoders.transformer:Transformer", "tokens", "BERT, Devlin et al. 2019",
          "Any Hugging Face encoder, lower layers frozen if so asked", "neural")
-register("weighted-bag", "encoder", f"{_NEURAL}.titles:WeightedBag", "tokens", "Astec, Dahiya et al. 2021",
+register("weighted-bag", "encoder", f"{_NEURAL}.encoders.short:WeightedBag", "tokens", "Astec, Dahiya et al. 2021",
          "Short texts: TF-IDF weighted sum of word embeddings", "neural")
-register("inception", "encoder", f"{_NEURAL}.inception:Inception", "tokens", _INCEPTION,
+register("inception", "encoder", f"{_NEURAL}.encoders.inception:Inception", "tokens", _INCEPTION,
          "Short texts: convolutions along the embeddings, words as channels", "neural")
-register("label-attention", "head", f"{_NEURAL}.heads:LabelAttention", "hidden", "AttentionXML, You et al. 2019",
-         "One context vector a label", "neural")
-register("pooled", "head", f"{_NEURAL}.heads:Pooled", "hidden", "-",
-         "One vector a document, a separator a label", "neural")
-register("label-text", "head", f"{_NEURAL}.label_text:LabelText", "hidden", "DECAF, ECLARE, Mittal et al. 2021",
+register("label-attention", "head", f"{_NEURAL}.heads.label_attention:LabelAttention", "hidden",
+         "AttentionXML, You et al. 2019", "One context vector per label", "neural")
+register("pooled", "head", f"{_NEURAL}.heads.pooled:Pooled", "hidden", "-",
+         "One vector per document, a separator per label", "neural")
+register("label-text", "head", f"{_NEURAL}.heads.label_text:LabelText", "hidden", "DECAF, ECLARE, Mittal et al. 2021",
          "Label vectors made of the labels' texts, their neighbours' and free ones", "neural")
+register("sampled-labels", "shortlist", f"{_NEURAL}.shortlists.shared:SampledLabels", "labels", "-",
+         "A loss over a batch's own labels and random ones", "neural")
+register("all-labels", "shortlist", f"{_NEURAL}.shortlists.shared:AllLabels", "labels", "-",
+         "A loss over all labels", "neural")
+register("label-clusters", "shortlist", f"{_NEURAL}.shortlists.label_clusters:LabelClusters", "labels", _INCEPTION,
+         "A loss over the labels of each document's best clusters, found while training", "neural")
 register("decoupled", "wrapper", "longtail.learners.decoupled:Decoupled", "as its members", _TAUG,
          "One learner for head labels, one for tail labels")
 register("ensemble", "wrapper", "longtail.learners.ensemble:Ensemble", "as its members", "-",

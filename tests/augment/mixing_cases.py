@@ -14,8 +14,9 @@ from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
 from longtail.learners.neural.base import NeuralLearner
-from longtail.learners.neural.batches import Batch, Batches, SharedLabels
-from longtail.learners.neural.network import Network
+from longtail.learners.neural.shortlists.base import SharedLabels
+from longtail.learners.neural.training.batches import Batch, Batches
+from longtail.learners.neural.training.network import Network
 from longtail.registry import build
 from longtail.run import Run
 from longtail.tagger import Tagger
@@ -46,9 +47,14 @@ def learns(augment: list[Any], folder: Path) -> None:
     assert Tagger.load(folder / "model", threads=1).predict(texts) == tagger.predict(texts)
 
 
-@cache
+_PLAIN: dict[str, dict[str, np.ndarray]] = {}
+
+
 def plainly_trained(**options: Any) -> dict[str, np.ndarray]:
-    return trained([], **options)
+    key = repr(sorted(options.items()))
+    if key not in _PLAIN:
+        _PLAIN[key] = trained([], **options)
+    return _PLAIN[key]
 
 
 def equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
@@ -61,7 +67,7 @@ def network_and_batch(size: int = 5, **options: Any) -> tuple[Network, Batch]:
     assert isinstance(learner, NeuralLearner)
     given, run = corpus(), Run()
     learner.encoder.fit_tokeniser(given.texts, run)
-    network = learner._new_network(given.n_labels, run).eval()
+    network = learner.new_network(given.n_labels, run).eval()
     batches = Batches(learner.encoder.tokens(given.texts, run), SharedLabels(given.Y, None, 0), size, seed=0)
     return network, batches.batch(np.arange(size), np.random.default_rng(0))
 
@@ -85,7 +91,7 @@ def forward(hook: Hook, network: Network, batch: Batch) -> tuple[torch.Tensor, t
     """Embeddings (B, T, E) as a leaf, and the logits (B, S) that are made from them."""
     hooks = Hooks([hook])
     embedded = network.encoder.embed(batch.tokens).detach().requires_grad_()
-    hidden = network.encoder.encode(hooks.at("embedded", embedded), batch.mask, hooks)
+    hidden = network.encoder.encode(hooks.apply_at("embedded", embedded), batch.mask, hooks)
     return embedded, network.head(hidden, batch.mask, batch.labels, hooks)
 
 

@@ -52,7 +52,7 @@ def test_two_sequences_by_hand(point):
     hook.mix_ = replace(hook.mix_, point=point)
     assert batch.targets.tolist() == [[0.5, 0.5], [0.5, 0.5]]
     assert batch.mask.tolist() == [[True, True], [True, False]], "below the point texts are as long as they are"
-    assert hook.at(point, torch.tensor([[[2.0], [4.0]], [[6.0], [99.0]]])).tolist() == [[[4.0], [2.0]]] * 2
+    assert hook.apply_at(point, torch.tensor([[[2.0], [4.0]], [[6.0], [99.0]]])).tolist() == [[[4.0], [2.0]]] * 2
     assert batch.mask.tolist() == [[True, True], [True, True]]
 
 
@@ -64,7 +64,7 @@ def test_two_vectors_a_label_by_hand(point):
     hook.mix_ = replace(hook.mix_, point=point)
     assert hook.wants(point) and not hook.wants("layer 1")
     values = torch.tensor([[[4.0], [8.0]], [[0.0], [4.0]]])  # two documents, two labels
-    assert hook.at(point, values).tolist() == [[[3.0], [7.0]], [[1.0], [5.0]]]
+    assert hook.apply_at(point, values).tolist() == [[[3.0], [7.0]], [[1.0], [5.0]]]
     assert batch.mask.tolist() == [[True, True], [True, False]], "words are attended to before this"
 
 
@@ -78,7 +78,7 @@ def test_points_of_networks():
 
 
 def test_frozen_layers_are_left_out():
-    network = SimpleNamespace(encoder=SimpleNamespace(frozen=4, layers=6), head=None)
+    network = SimpleNamespace(encoder=SimpleNamespace(frozen=4, layers=6), head=SimpleNamespace(points=()))
     assert HiddenMix().points(network) == ["layer 5", "layer 6"]
     network.encoder.frozen = 6
     with pytest.raises(UsageError, match="'hiddenmix' finds no trained layer"):
@@ -145,7 +145,7 @@ def test_behind_augmenters_that_add_documents_only():
     batch = more.draw(hook.draw(plain, network, rng, 0), network, rng, 0)
     with pytest.raises(UsageError, match="'hiddenmix' must stand behind augmenters that add documents"):
         for point in hook.points(network):
-            hook.at(point, torch.zeros(len(batch), 3, 2))
+            hook.apply_at(point, torch.zeros(len(batch), 3, 2))
     batch = hook.draw(more.draw(plain, network, rng, 0), network, rng, 0)
     assert len(forward(hook, network, batch)[1]) == 2 * len(plain)
 

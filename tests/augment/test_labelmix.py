@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from longtail.augment.hooks import Setting
+from longtail.augment.hooks import TrainingPlan
 from longtail.augment.labelmix import LabelMix, LabelMixTokens, joined_tokens
 from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
@@ -102,7 +102,7 @@ pytest.importorskip("lightning")
 
 from mixing_cases import TINY, equal, learns, plainly_trained, trained  # noqa: E402
 
-from longtail.learners.neural.batches import Batch  # noqa: E402
+from longtail.learners.neural.training.batches import Batch  # noqa: E402
 
 #: Words 10, 11 belong to label 0, 12 to label 1, 13, 14, 15 to label 2, 16 to label 3.
 TEXTS = Tokens(np.arange(10, 17, dtype=np.int32), np.array([0, 2, 3, 6, 7]))
@@ -110,11 +110,12 @@ PLAIN = SimpleNamespace(encoder=SimpleNamespace(special_tokens=0))
 
 
 def hook_for(length: int = 6, texts: Tokens | None = TEXTS, **options: Any) -> LabelMixTokens:
-    """A hook of a corpus in which labels 0 and 2 share a document; one hop meets both equally often."""
-    Y = sp.csr_matrix(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]], dtype=np.float32))
+    """A hook of a corpus in which labels 0 and 2 share a document, and the last row is none; one hop meets both equally often."""
+    made = np.array([False, False, False, True])
+    Y = sp.csr_matrix(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 0, 1]], dtype=np.float32))
     labels = LabelIndex(list("abcd")).with_counts(np.array([1, 1, 1, 1]), 3)
     hook = LabelMixTokens(**{"probability": 1.0, "hops": 1, "strength": 0.5, **options})
-    hook.begin(Setting(labels, Y, 1, 1, 100, texts, length))
+    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y, made=made), 1, 1, 100, texts, length))
     return hook
 
 
@@ -212,7 +213,7 @@ def test_networks_that_read_texts_get_the_tokens() -> None:
     both: Any = {"part": "ensemble", "members": ["parabel", TINY]}
     for learner in ("parabel", both):
         assert isinstance(Tagger(learner, augment=["labelmix"]).augment[0], LabelMix)
-    assert build("labelmix").parts(build("parabel")) is None  # type: ignore[attr-defined, arg-type]
+    assert build("labelmix").expanded(build("parabel")) is None  # type: ignore[attr-defined, arg-type]
 
 
 def test_end_to_end_on_the_fly(tmp_path: Any) -> None:
@@ -224,4 +225,14 @@ def test_end_to_end_on_the_fly(tmp_path: Any) -> None:
 
 def test_it_comes_before_what_mixes_texts_in_whatever_order_they_are_named():
     tagger = Tagger("attentionxml", augment=["wordmix", "labelmix"])
-    assert [name_of(hook) for hook in tagger._inside()["hooks"]] == ["labelmix-tokens", "wordmix"]
+    assert [name_of(hook) for hook in tagger.pipeline._hooks(())] == ["labelmix-tokens", "wordmix"]
+
+
+def test_nothing_changes_where_nothing_of_the_labels_text_is_read() -> None:
+    """The first document fills what the encoder reads; the second has room for one word."""
+    batch = batch_of([0, 1, 2], [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    out = hook_for(length=2).draw(batch, PLAIN, np.random.default_rng(0), 0)  # type: ignore[arg-type]
+    assert out.tokens.tolist() == [[2, 3], [4, 13]]
+    assert out.targets.tolist() == [[1.0, 0.0, 0.0], [0.5, 0.0, 1.0]], "only the second has soft targets"
+    full = hook_for(length=1).draw(batch, PLAIN, np.random.default_rng(0), 0)  # type: ignore[arg-type]
+    assert full is batch

@@ -18,15 +18,17 @@ pytest.importorskip("lightning")
 
 from mixing_cases import TINY, corpus, equal, learns, network_and_batch, plainly_trained, trained  # noqa: E402
 
-from longtail.augment.hooks import Setting  # noqa: E402
+from longtail.augment.hooks import TrainingPlan  # noqa: E402
 from longtail.augment.tailmix import RULES, TailMix, Targets, mix  # noqa: E402
+from longtail.corpus import Corpus  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.graphs.cooccurrence import cooccurrence, strongest  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
-from longtail.learners.neural.batches import Batch  # noqa: E402
-from longtail.learners.neural.heads import LabelAttention  # noqa: E402
+from longtail.learners.neural.heads.label_attention import LabelAttention  # noqa: E402
+from longtail.learners.neural.training.batches import Batch  # noqa: E402
 from longtail.tagger import Tagger  # noqa: E402
 
+THREE = {"part": "sampled-labels", "negatives": 3}
 TREE = {"tree": "always", "branches": 4, "top": 4, "candidates": 2}
 
 
@@ -34,7 +36,7 @@ def hook_for(labels: LabelIndex, Y: sp.csr_matrix, **options: Any) -> TailMix:
     """A hook that knows its corpus; every label may be mixed unless told otherwise."""
     # with a small alpha some lambda are 1 in single precision, and those pairs are left alone
     hook = TailMix(**{"rarest": None, "alpha": 5.0, **options})
-    hook.begin(Setting(labels, Y, 1, 1, 100))
+    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y), 1, 1, 100))
     return hook
 
 
@@ -480,7 +482,7 @@ def test_lambda_1_is_training_without_mixing(options: dict[str, Any]) -> None:
     assert equal(trained([{"part": "tailmix", "rarest": None, "fixed": 1}], **options), plainly_trained(**options))
 
 
-@pytest.mark.parametrize("options", [{}, TREE, {"negatives": 3}], ids=["flat", "tree", "sampled"])
+@pytest.mark.parametrize("options", [{}, TREE, {"shortlist": THREE}], ids=["flat", "tree", "sampled"])
 def test_mixing_changes_what_is_learnt(options: dict[str, Any]) -> None:
     mixing = [{"part": "tailmix", "rarest": None, "most": 2, "rule": "literal"}]
     once, again = trained(mixing, **options), trained(mixing, **options)

@@ -43,8 +43,8 @@ def test_two_sequences_by_hand():
     batch = hook.draw(two_documents(), network, swapping(), 0)
     assert batch.targets.tolist() == [[0.75, 0.25], [0.25, 0.75]]
     values = torch.tensor([[[1.0], [2.0]], [[4.0], [99.0]]])
-    assert hook.at("embedded", values) is values
-    assert hook.at("layer 1", values).tolist() == [[[1.75], [1.5]], [[3.25], [0.5]]]
+    assert hook.apply_at("embedded", values) is values
+    assert hook.apply_at("layer 1", values).tolist() == [[[1.75], [1.5]], [[3.25], [0.5]]]
     assert batch.mask.tolist() == [[True, True], [True, False]]
 
 

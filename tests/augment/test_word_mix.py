@@ -50,10 +50,10 @@ def test_two_texts_by_hand():
     batch = hook.draw(two_documents(), network, swapping(), 0)
     assert batch.targets.tolist() == [[0.75, 0.25], [0.25, 0.75]]
     values = torch.tensor([[[1.0], [2.0]], [[4.0], [99.0]]])
-    assert hook.at("layer 1", values) is values
-    assert hook.at("embedded", values).tolist() == [[[1.75], [1.5]], [[3.25], [0.5]]]
+    assert hook.apply_at("layer 1", values) is values
+    assert hook.apply_at("embedded", values).tolist() == [[[1.75], [1.5]], [[3.25], [0.5]]]
     assert batch.mask.tolist() == [[True, True], [True, True]]
-    assert hook.at("embedded", values).tolist() == [[[1.75], [1.5]], [[3.25], [0.5]]], "the same when run again"
+    assert hook.apply_at("embedded", values).tolist() == [[[1.75], [1.5]], [[3.25], [0.5]]], "the same when run again"
 
 
 def test_pairs_without_weight_have_no_say_by_hand():

@@ -61,7 +61,7 @@ def test_sources_behind_the_times_are_there() -> None:
 
 @pytest.mark.parametrize("setting", ["plain", "taug-gate0.5"])
 def test_a_row_of_the_tail_methods(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from longtail.read.synthetic import synthetic
+    from longtail.data.synthetic import synthetic
 
     def small(name: str, data: Path) -> tuple[Corpus, Corpus]:
         made = synthetic(documents=260, labels=20, words=300, words_per_document=12, seed=0)

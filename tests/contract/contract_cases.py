@@ -106,12 +106,13 @@ def laroberta(folder: str) -> Config:
 WEIGHTED = {"part": "weighted-bag", "size": 32, "dropout": 0.0}
 INCEPTION = {"part": "inception", "size": 80, "channels": 4, "window": 8, "dropout": 0.0}
 TITLES = {
-    "epochs": 1, "least_steps": 30, "batch": 16, "warm_up": 4, "negatives": 0,
+    "epochs": 1, "least_steps": 30, "batch": 16, "warm_up": 4, "shortlist": "all-labels",
     "rate": 0.01, "word_rate": 0.05, "label_rate": 0.05, "encoder": WEIGHTED,
 }  # fmt: skip
-LABEL_TEXT = {"part": "label-text", "dropout": 0.0, "bias": -4.0}
-CLUSTERS = {"shortlist": "clusters", "cluster_size": 3, "candidates": 4}
-ATTENDED = {**LABEL_TEXT, "graph": True, "join": "attention", "residual": True}
+LABEL_TEXT = {"part": "label-text", "bias": -4.0}
+RESIDUAL = {**LABEL_TEXT, "dropout": 0.0, "residual": True}
+CLUSTERS = {"part": "label-clusters", "size": 3, "candidates": 4}
+ATTENDED = {**RESIDUAL, "graph": True, "join": "attention"}
 
 
 def _neural(name: str, make: Callable[[str], Config]) -> Case:
@@ -122,36 +123,38 @@ NEURAL = [
     _neural("attentionxml", lambda folder: ATTENTION),
     _neural("attentionxml, tree", lambda folder: TREE),
     _neural("attentionxml, as published", lambda folder: {
-        **ATTENTION, "least_steps": 60, "start": "random", "negatives": 0,
+        **ATTENTION, "least_steps": 60, "start": "random", "shortlist": "all-labels",
         "rate": 0.02, "word_rate": 0.1, "label_rate": 0.1,
         "head": {"part": "label-attention", "classifier": "shared", "document": False, "hidden": 32, "bias": -2.0},
         "encoder": {**BILSTM, "skip": False, "hidden": 16, "dropout": 0.0, "dropout_words": 0.0},
     }),
     _neural("laroberta", laroberta),
     _neural("astec", lambda folder: {**TITLES, "part": "astec"}),
-    _neural("astec, modules", lambda folder: {
-        **TITLES, "part": "astec", "modules": True, "least_steps": 20, "cluster_size": 3, "nearest": 10, "random": 4,
+    _neural("astec-modules", lambda folder: {
+        **TITLES, "part": "astec-modules", "least_steps": 20, "cluster_size": 3, "nearest": 10, "random": 4,
         "rerank_epochs": 1, "hard": 6, "surrogate": 1, "encoder": {**WEIGHTED, "rectified": True},
     }),
     _neural("decaf", lambda folder: {**TITLES, "part": "decaf", "head": LABEL_TEXT}),
     _neural("decaf, clusters", lambda folder: {
-        **TITLES, **CLUSTERS, "part": "decaf", "surrogate": 1, "blocks": False,
-        "head": {**LABEL_TEXT, "residual": True, "start": "text"},
+        **TITLES, "part": "decaf", "head": {**RESIDUAL, "start": "text"},
+        "shortlist": {**CLUSTERS, "surrogate": 1, "negatives": 0, "blocks": False, "texts": True},
     }),
     _neural("eclare", lambda folder: {**TITLES, "part": "eclare", "head": {**LABEL_TEXT, "graph": True}}),
     _neural("eclare, clusters", lambda folder: {
-        **TITLES, **CLUSTERS, "part": "eclare", "traverse": 0.2, "head": {**ATTENDED, "start": "graph"},
+        **TITLES, "part": "eclare", "shortlist": {**CLUSTERS, "texts": True}, "traverse": 0.2,
+        "head": {**ATTENDED, "start": "graph"},
     }),
     _neural("inceptionxml", lambda folder: {**TITLES, "part": "inceptionxml", "encoder": INCEPTION}),
     _neural("inceptionxml, clusters", lambda folder: {
-        **TITLES, **CLUSTERS, "part": "inceptionxml", "detached": 0.2, "encoder": {**INCEPTION, "enhance": True},
+        **TITLES, "part": "inceptionxml", "shortlist": {**CLUSTERS, "detached": 0.2},
+        "encoder": {**INCEPTION, "enhance": True},
     }),
     _neural("inceptionxml-lf", lambda folder: {
         **TITLES, "part": "inceptionxml-lf",
         "encoder": {**INCEPTION, "routed": True}, "head": {**LABEL_TEXT, "graph": True},
     }),
     _neural("inceptionxml-lf, clusters", lambda folder: {
-        **TITLES, **CLUSTERS, "part": "inceptionxml-lf", "epochs": 2, "least_steps": 15, "first_phase": 0.5,
+        **TITLES, "part": "inceptionxml-lf", "shortlist": CLUSTERS, "epochs": 2, "least_steps": 15, "first_phase": 0.5,
         "encoder": {**INCEPTION, "routed": True}, "head": {**ATTENDED, "gelu": True, "start": "text"},
     }),
     _neural("pipeline, neural", lambda folder: {"part": "pipeline", "learner": ATTENTION, "augment": [TAILMIX]}),

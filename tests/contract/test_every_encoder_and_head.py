@@ -14,16 +14,16 @@ pytest.importorskip("transformers")
 
 import scipy.sparse as sp
 import torch
-from contract_cases import ATTENDED, ATTENTION, BILSTM, INCEPTION, LABEL_TEXT, TITLES, WEIGHTED, laroberta
+from contract_cases import ATTENDED, ATTENTION, BILSTM, INCEPTION, LABEL_TEXT, RESIDUAL, TITLES, WEIGHTED, laroberta
 from test_every_learner import check_scores, same_arrays
 
 from longtail.capabilities import SPACES
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.learners.neural.batches import Batch, token_tensors
-from longtail.learners.neural.encoders import Encoder, EncoderNetwork
-from longtail.learners.neural.heads import Head, HeadNetwork
-from longtail.learners.neural.label_text import AboutLabels, LabelText
+from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
+from longtail.learners.neural.heads.label_text import LabelText
+from longtail.learners.neural.training.batches import Batch, token_tensors
 from longtail.registry import build, config_of, entries
 from longtail.run import Run
 
@@ -35,7 +35,7 @@ HEADS = {
     "pooled": {"part": "pooled"},
     "label-text": LABEL_TEXT,
     "label-text, graph and attention": {**ATTENDED, "gelu": True, "start": "graph"},
-    "label-text, no free vectors": {**LABEL_TEXT, "free": False, "residual": True},
+    "label-text, no free vectors": {**RESIDUAL, "free": False},
 }
 ENCODERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "bilstm": lambda folder: BILSTM,
@@ -83,18 +83,18 @@ def batch_of(part: Encoder, texts: list[str]) -> Batch:
 
 # encoders
 def test_encoders_give_a_vector_a_token_or_a_document(encoder: Encoder) -> None:
-    assert set(encoder.spaces) <= set(SPACES)
+    assert set(encoder.capabilities.spaces) <= set(SPACES)
     network, batch = drawn(encoder), batch_of(encoder, TEXTS)
     with torch.inference_mode():
         hidden = network(batch)
         alone = [network(batch_of(encoder, [text])) for text in TEXTS]
-    vectors = len(TEXTS) if encoder.whole else batch.tokens.shape
+    vectors = batch.tokens.shape if encoder.capabilities.per_token else len(TEXTS)
     assert hidden.shape == (*np.atleast_1d(vectors), network.width)
-    assert torch.isfinite(hidden if encoder.whole else hidden[batch.mask]).all()
-    assert 0 < network.plain <= network.width and 0 <= network.frozen <= network.layers
+    assert torch.isfinite(hidden[batch.mask] if encoder.capabilities.per_token else hidden).all()
+    assert 0 < network.word_width <= network.width and 0 <= network.frozen <= network.layers
     assert batch.mask.any(dim=1).all(), "a document without words has a token, too"
     for number, one in enumerate(alone):
-        among = hidden[number] if encoder.whole else hidden[number, : one.shape[1]]
+        among = hidden[number, : one.shape[1]] if encoder.capabilities.per_token else hidden[number]
         torch.testing.assert_close(among, one[0], rtol=0, atol=1e-5)  # padding has no say
 
 
@@ -106,7 +106,7 @@ def test_encoders_start_from_torchs_seed_and_train_what_is_not_frozen(encoder: E
     trained = [parameter for parameter in first.parameters() if parameter.requires_grad]
     if trained:
         hidden = first(batch)
-        (hidden if encoder.whole else hidden[batch.mask]).square().sum().backward()
+        (hidden[batch.mask] if encoder.capabilities.per_token else hidden).square().sum().backward()
         assert all(parameter.grad is not None for parameter in trained)
 
 
@@ -153,7 +153,7 @@ def drawn_head(head: Head) -> HeadNetwork:
     draw = np.random.default_rng(2)
     texts = sp.random(L, 12, density=0.3, format="csr", dtype=np.float32, random_state=draw)
     graph = sp.random(L, L, density=0.2, format="csr", dtype=np.float32, random_state=draw)
-    network.bind(Words(), AboutLabels(sp.csr_matrix(texts), sp.csr_matrix(graph)))  # type: ignore[arg-type]
+    network.bind(Words(), LabelFacts(sp.csr_matrix(texts), sp.csr_matrix(graph)))  # type: ignore[arg-type]
     return network
 
 
@@ -161,11 +161,11 @@ def vectors(head: Head) -> tuple[Any, Any]:
     """One vector a token with its mask; one a document for heads that take no others."""
     hidden = torch.randn(B, T, WIDTH, generator=torch.Generator().manual_seed(3))
     mask = torch.arange(T)[None, :] < torch.tensor([4, 1, 2])[:, None]
-    return (hidden[:, 0] if head.reads_texts else hidden), mask
+    return (hidden[:, 0] if "label texts" in head.capabilities.needs else hidden), mask
 
 
 def test_heads_give_a_logit_a_label(head: Head) -> None:
-    assert set(head.spaces) <= set(SPACES)
+    assert set(head.capabilities.spaces) <= set(SPACES)
     network, (hidden, mask) = drawn_head(head), vectors(head)
     everything = network(hidden, mask, torch.arange(L))
     assert everything.shape == (B, L)
@@ -205,13 +205,15 @@ def test_encoders_with_heads(encoder_name: str, head_name: str, tiny_transformer
     options = {"encoder": ENCODERS[encoder_name](tiny_transformer), "head": HEADS[head_name]}
     encoder, head = (build(part) for part in options.values())
     assert isinstance(encoder, Encoder) and isinstance(head, Head)
-    config = {**TITLES, "part": "inceptionxml"} if encoder.whole else ATTENTION
-    if (head.reads_tokens and encoder.whole) or (head.reads_texts and not encoder.whole):
+    whole, reads_texts = not encoder.capabilities.per_token, "label texts" in head.capabilities.needs
+    config = {**TITLES, "part": "inceptionxml"} if whole else ATTENTION
+    if (head.capabilities.reads_tokens and whole) or (reads_texts and not whole):
         with pytest.raises(UsageError, match=f"'{head_name.partition(',')[0]}'"):
             build({**config, **options})
         return
     learner = build({**config, **options, "least_steps": 6}).fit(corpus, run=RUN)
-    assert set(learner.spaces) == {"texts", *learner.encoder.spaces, *learner.head.spaces}
+    opened = {"texts", *learner.encoder.capabilities.spaces, *learner.head.capabilities.spaces}
+    assert set(learner.capabilities.spaces) == opened
     scores = learner.score(corpus, 4, run=RUN)
     check_scores(scores, len(corpus), 4, corpus.n_labels)
     again = build(config_of(learner))
@@ -223,8 +225,8 @@ def test_learners_of_short_texts_take_encoders_of_short_texts() -> None:
     for name in ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf"):
         with pytest.raises(UsageError, match=f"'{name}' needs an encoder of short texts, .* not 'bilstm'"):
             build({"part": name, "encoder": "bilstm"})
-    with pytest.raises(UsageError, match=r"astec\.modules needs the encoder 'weighted-bag' and the head 'pooled'"):
-        build({"part": "astec", "modules": True, "head": "label-text"})
+    with pytest.raises(UsageError, match=r"'astec-modules' needs the encoder 'weighted-bag' and the head 'pooled'"):
+        build({"part": "astec-modules", "head": "label-text"})
     with pytest.raises(UsageError, match=r"first_phase needs the head 'label-text'"):
         build({"part": "inceptionxml-lf", "first_phase": 0.5, "head": "pooled"})
     with pytest.raises(UsageError, match=r'start = "graph" needs label-text.graph = true'):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import scipy.sparse as sp
 pytest.importorskip("torch")
 pytest.importorskip("lightning")
 
-from longtail import Tagger
+from longtail.augment.hooks import Hook, TrainingPlan
 from longtail.corpus import Corpus
+from longtail.fit import Fit
 from longtail.labels import LabelIndex
+from longtail.registry import build
 from longtail.run import Run
 
 DOCUMENTS, LABELS, BATCH, EPOCHS = 40, 8, 4, 4
@@ -31,7 +34,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_kill_training import Steps, fit
-fit(Path(sys.argv[1]), eval(sys.argv[3]), Steps(seconds=0.05, tell=True))
+fit(Path(sys.argv[1]), eval(sys.argv[3]), Steps(seconds=0.05, tell=True), sys.argv[4] == "True")
 """
 
 
@@ -70,22 +73,50 @@ def corpus(seed: int) -> Corpus:
     return Corpus(labels=LabelIndex([f"label {n}" for n in range(LABELS)]), Y=Y, texts=texts)
 
 
-def fit(checkpoints: Path | None, average: float | None, progress: Any) -> dict[str, Any]:
+@dataclass(kw_only=True)
+class Remembers(Hook):
+    """Weighs each document the less the more often it was seen: what is learnt depends on all steps before."""
+
+    def begin(self, plan: TrainingPlan) -> None:
+        self.seen_ = np.zeros(len(plan.corpus), dtype=np.int64)
+        self.epochs_ = 0
+
+    def epoch(self, network: Any, data: Any) -> None:
+        self.epochs_ += 1
+
+    def draw(self, batch: Any, network: Any, rng: Any, step: int) -> Any:
+        import torch
+
+        self.seen_[batch.rows] += 1 + step
+        weight = torch.from_numpy(self.epochs_ / self.seen_[batch.rows]).to(batch.targets)
+        return replace(batch, weights=weight[:, None].expand_as(batch.targets))
+
+    def state(self) -> dict[str, Any]:
+        return {"seen": self.seen_, "epochs": self.epochs_}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        self.seen_, self.epochs_ = np.array(state["seen"]), state["epochs"]
+
+
+def fit(checkpoints: Path | None, average: float | None, progress: Any, hooked: bool = False) -> dict[str, Any]:
     """The arrays of a small network, trained with whatever checkpoints there are."""
-    from longtail.learners.neural import training
+    from longtail.learners.neural.training import trainer as training
 
     options = {"epochs": EPOCHS, "least_steps": 1, "batch": BATCH, "average": average}
-    tagger = Tagger({"part": "attentionxml", "encoder": {"part": "bilstm", "size": 8, "hidden": 4}, **options})
+    encoder = {"part": "bilstm", "size": 8, "hidden": 4}
+    learner: Any = build({"part": "attentionxml", "encoder": encoder, **options})
     run = Run(seed=3, threads=1, progress=progress, checkpoints=checkpoints)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "CHECKPOINT_SECONDS", 0.1)
-        tagger.fit(corpus(0), valid=corpus(1), run=run)
-    return tagger.learner.state()
+        learner.learn(corpus(0), Fit(run, corpus(1), [Remembers()] if hooked else []))
+    state: dict[str, Any] = learner.state()
+    return state
 
 
-def killed(checkpoints: Path, average: float | None) -> None:
+def killed(checkpoints: Path, average: float | None, hooked: bool = False) -> None:
     """Starts a fit and kills it in the middle of its second epoch."""
     command = [sys.executable, "-c", TRAINER, str(checkpoints), str(Path(__file__).parent), repr(average)]
+    command.append(str(hooked))
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}) as trainer:
         try:
             assert trainer.stdout is not None
@@ -99,6 +130,15 @@ def killed(checkpoints: Path, average: float | None) -> None:
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_what_hooks_remember_survives(tmp_path: Path) -> None:
+    whole = fit(None, None, Steps(), hooked=True)
+    killed(tmp_path, None, hooked=True)
+    steps = Steps()
+    assert same(fit(tmp_path, None, steps, hooked=True), whole)
+    assert steps.amounts[0] > 0, "it went on, and did not start over"
+    assert not same(fit(None, None, Steps()), whole), "the hook has a say"
 
 
 @pytest.mark.parametrize("average", [None, 0.5])

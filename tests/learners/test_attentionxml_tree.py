@@ -22,10 +22,11 @@ from longtail.corpus import Corpus  # noqa: E402
 from longtail.data.synthetic import synthetic  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
 from longtail.learners.linear.tree import Shape  # noqa: E402
-from longtail.learners.neural import attentionxml, heads  # noqa: E402
-from longtail.learners.neural.attentionxml import AttentionXML, _leaves, _true_first, lifted  # noqa: E402
-from longtail.learners.neural.batches import Children, OwnLabels  # noqa: E402
-from longtail.learners.neural.network import score_batches  # noqa: E402
+from longtail.learners.neural import attentionxml  # noqa: E402
+from longtail.learners.neural.attentionxml import AttentionXML, _leaves  # noqa: E402
+from longtail.learners.neural.heads import label_attention as heads  # noqa: E402
+from longtail.learners.neural.shortlists.base import Children, OwnLabels, true_first  # noqa: E402
+from longtail.learners.neural.training.network import score_batches  # noqa: E402
 from longtail.registry import build, config_of  # noqa: E402
 from longtail.run import Run  # noqa: E402
 from longtail.scores import Scores  # noqa: E402
@@ -68,15 +69,15 @@ def test_a_tree_of_one_leaf() -> None:
 
 
 def test_parents_hold_where_a_child_does() -> None:
-    """The strongest child counts, pairs of weight 0 and labels that are in no tree do not."""
+    """The strongest child counts, labels that are in no tree do not; only pairs of weight 0 make a pair of weight 0."""
     Y = sp.csr_matrix(np.array([[1, 0.5, 0, 0, 1], [0, 0.25, 0.75, 1, 0], [0, 0, 0, 0, 1]], dtype=np.float32))
     weight = np.array([0.5, 1, 1, 1, 1, 0, 1], dtype=np.float32)
     labels = LabelIndex([f"label {j}" for j in range(5)])
     given = Corpus(labels=labels, Y=Y, texts=["a", "b", "c"], pair_weight=weight)
-    above = lifted(given, np.array([0, 1, 1, 0, -1], dtype=np.int32))
-    assert above.Y.toarray().tolist() == [[0.5, 0.5], [0, 0.75], [0, 0]]
+    above = given.by_group(np.array([0, 1, 1, 0, -1], dtype=np.int32))
+    assert above.positives().toarray().tolist() == [[0.5, 0.5], [0, 0.75], [0, 0]]
     assert above.labels.frequency.tolist() == [1, 2] and above.texts == given.texts
-    assert above.pair_weight is None
+    assert above.pair_weight is not None and above.Y[1, 0] == 1 and above.pair_weight.tolist() == [1, 1, 0, 1]
 
 
 def test_true_parents_come_first() -> None:
@@ -85,8 +86,8 @@ def test_true_parents_come_first() -> None:
         np.array([[0.9, 0.5, 0.1], [0.6, 0.2, 0], [0.4, 0, 0]], dtype=np.float32),
     )
     Y = sp.csr_matrix(np.array([[1, 0, 0, 0], [0.1, 0.1, 0.1, 0.1], [0, 0, 0, 0]], dtype=np.float32))
-    assert _true_first(found, Y, 2).tolist() == [[0, 3], [2, 0], [1, -1]]
-    assert _true_first(found, Y, 4).tolist() == [[0, 3, 1, -1], [2, 0, 1, 3], [1, -1, -1, -1]]
+    assert true_first(found, Y, 2).tolist() == [[0, 3], [2, 0], [1, -1]]
+    assert true_first(found, Y, 4).tolist() == [[0, 3, 1, -1], [2, 0, 1, 3], [1, -1, -1, -1]]
 
 
 def test_children_by_hand() -> None:
@@ -259,7 +260,7 @@ def test_a_tree_over_many_labels_never_holds_documents_by_labels() -> None:
 
 def test_a_flat_learner_over_many_labels_never_holds_documents_by_labels_by_width() -> None:
     encoder = {"part": "bilstm", "size": 32, "hidden": 16}
-    options = {"batch": 50, "least_steps": 1, "epochs": 1, "tree": "never", "negatives": 400}
+    options = {"batch": 50, "least_steps": 1, "epochs": 1, "tree": "never"}
     learner = build({"part": "attentionxml", "encoder": encoder, **options})
     with Largest() as training:
         learner.fit(many().rows(np.arange(500)), run=RUN)

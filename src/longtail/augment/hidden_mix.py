@@ -18,7 +18,7 @@ from longtail.part import option
 from longtail.registry import name_of
 
 if TYPE_CHECKING:
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.training.network import Network
 
 
 @dataclass(kw_only=True)
@@ -30,14 +30,11 @@ class HiddenMix(Mixer):
     alpha: float = option(2.0, "lambda is drawn from Beta(alpha, alpha) (the paper's code: 2)", low=0.01, high=1000)
 
     def points(self, network: Network) -> list[str]:
-        from longtail.learners.neural.heads import LabelAttentionNetwork
-
-        encoder, head = network.encoder, network.head
+        encoder = network.encoder
         # what frozen layers give is kept between epochs, and with it what they make of the embeddings
         found = [] if encoder.frozen else ["embedded"]
         found += [f"layer {number}" for number in layers_to_mix(encoder)]
-        if isinstance(head, LabelAttentionNetwork):
-            found += ["context"] if head.own else ["context", "classifier"]
+        found += network.head.points
         if not found:
             raise UsageError(f"'{name_of(self)}' finds no trained layer to mix at: lower transformer.frozen")
         return found

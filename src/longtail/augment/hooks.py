@@ -2,80 +2,104 @@
 
     tokens      "tokens" (ids and targets of a batch may be rewritten), "embedded"
     hidden      "layer 1" ... "layer n", the encoder's layers; the last one's output is what the head attends to
-    context     "context", one vector a label and document, and `pairs` for single (document, label) pairs
+    context     "context", one vector per label and document, and `pairs` for single (document, label) pairs
     classifier  "classifier", the hidden layer of the classifier
 
-A hook draws once a batch and is then applied at its point. It draws from a generator of its own, so that dropout and
-batches are the same with and without it.
+A training goes begin, then per epoch `epoch`, then per step draw, (encoder) `encoded`, (head) `pairs`. A hook draws
+once per batch and is then applied at its point. It draws from a generator of its own, so that dropout and batches are
+the same with and without it. What it remembers from step to step is its `state`, which travels in checkpoints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from longtail.augment.base import Augmenter
-from longtail.labels import LabelIndex
+from longtail.corpus import Corpus
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from longtail.features.tokens import Tokens
-    from longtail.learners.neural.batches import Batch
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.training.batches import Batch
+    from longtail.learners.neural.training.module import TrainingData
+    from longtail.learners.neural.training.network import Network
 
 
 @dataclass(eq=False)
-class Setting:
+class TrainingPlan:
     """What a hook may know before training starts.
 
-    labels  the label index with the counts of the training data
-    Y       csr (n, L), the training targets
-    is_document  bool (n,), rows that are documents, not made by an augmenter
-    layers  hidden layers of the encoder; `first` is the first that is trained
-    steps   optimiser steps of the whole fit
-    texts   tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels are
-            no labels of the corpus but nodes of a tree
-    length  tokens the encoder reads of a document, at the most
+    corpus        what is trained on: its labels with the counts of the training data, its targets, its documents
+    layers        hidden layers of the encoder; `first_trained` is the lowest that is trained
+    steps         optimiser steps of the whole training
+    label_tokens  tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels
+                  are no labels of the corpus but nodes of a tree
+    max_tokens    the encoder reads of a document
     """
 
-    labels: LabelIndex
-    Y: sp.csr_matrix
-    is_document: NDArray[np.bool_]
+    corpus: Corpus
     layers: int
-    first: int
+    first_trained: int
     steps: int
-    texts: Tokens | None = None
-    length: int = 1 << 30
+    label_tokens: Tokens | None = None
+    max_tokens: int = 1 << 30
+
+
+class ContextHead(Protocol):
+    """What a head with "context" among its points offers for single pairs of a document and a label."""
+
+    points: tuple[str, ...]
+
+    def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        """c (P, width) of P pairs: documents (P,), rows of the batch in rising order, and labels (P,)."""
+        ...
+
+    def pair_logits(self, contexts: Tensor, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        """Logits (P,) of P pairs, given their contexts (P, width)."""
+        ...
 
 
 @dataclass(kw_only=True)
 class Hook(Augmenter):
     """Base of augmenters inside a neural fit; each overrides what it needs."""
 
-    def begin(self, setting: Setting) -> None:
+    def begin(self, plan: TrainingPlan) -> None:
         """Once, before training."""
+
+    def epoch(self, network: Network, data: TrainingData) -> None:
+        """Before the first batch of each epoch is drawn; not again by a run that goes on in the middle of one."""
 
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         """Makes the random choices of one step; may give another batch, with other tokens or targets."""
         return batch
 
-    def at(self, point: str, values: Tensor) -> Tensor:
+    def apply_at(self, point: str, values: Tensor) -> Tensor:
         """At a point of the forward pass: values (B, ...) as they are, or mixed."""
         return values
 
     def wants(self, point: str) -> bool:
-        """Whether `at` does anything at this point in this step: heads take a quicker way if not."""
+        """Whether `apply_at` does anything at this point in this step: heads take a quicker way if not."""
         return False
+
+    def encoded(self, batch: Batch, network: Network, hidden: Tensor) -> Batch:
+        """Between encoder and head: may give a batch with other labels, chosen by what the encoder found."""
+        return batch
 
     def pairs(self, batch: Batch, network: Network, hidden: Tensor, logits: Tensor) -> tuple[Batch, Tensor, Any]:
         """After the head: the batch with targets changed, the logits (B, S) changed, and an extra loss or None."""
         return batch, logits, None
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers from step to step, named arrays or plain values: kept in checkpoints."""
+        return {}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Takes back what `state` gave, after `begin`."""
 
 
 class Hooks:
@@ -87,9 +111,9 @@ class Hooks:
     def wants(self, point: str) -> bool:
         return any(hook.wants(point) for hook in self.hooks)
 
-    def at(self, point: str, values: Tensor) -> Tensor:
+    def apply_at(self, point: str, values: Tensor) -> Tensor:
         for hook in self.hooks:
-            values = hook.at(point, values)
+            values = hook.apply_at(point, values)
         return values
 
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.augment.gandalf import GraphAugmenter
-from longtail.augment.hooks import Hook, Setting
+from longtail.augment.hooks import Hook, TrainingPlan
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -31,8 +31,8 @@ from longtail.run import Run
 from longtail.sparse import pair_keys, rows_of_pairs
 
 if TYPE_CHECKING:
-    from longtail.learners.neural.batches import Batch
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.training.batches import Batch
+    from longtail.learners.neural.training.network import Network
 
 Longs = NDArray[np.int64]
 
@@ -122,15 +122,16 @@ class LabelMixTokens(_Joining, Hook):
     def capabilities(self) -> Capabilities:
         return Capabilities(spaces=(self.space,), lengthens=True)
 
-    def begin(self, setting: Setting) -> None:
-        self.texts_ = setting.texts
-        if setting.texts is None:
+    def begin(self, plan: TrainingPlan) -> None:
+        self.texts_ = plan.label_tokens
+        if plan.label_tokens is None:
             return
-        self.length_ = setting.length
-        self.count_ = setting.labels.frequency
-        self.is_document_ = setting.is_document
+        corpus = plan.corpus
+        self.length_ = plan.max_tokens
+        self.count_ = corpus.labels.frequency
+        self.is_document_ = np.isin(np.arange(len(corpus)), corpus.documents)
         # a fit that goes on from a checkpoint must find the same graph, so a drawn one does not follow from the run
-        self.soft_ = self.annotations(setting.Y[np.flatnonzero(setting.is_document)], 0, Run(threads=1))
+        self.soft_ = self.annotations(corpus.documents_only().positives(), 0, Run(threads=1))
 
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         import torch
@@ -154,12 +155,22 @@ class LabelMixTokens(_Joining, Hook):
             return batch
         special = getattr(network.encoder, "special_tokens", 0)
         lengths = batch.mask.sum(dim=1).cpu().numpy()
+        # where nothing of the label's text is read, nothing may tell of the label's neighbours either
+        read = tokens_added(lengths, row, drawn, self.texts_, self.length_, special) > 0
+        row, drawn = row[read], drawn[read]
+        if not len(row):
+            return batch
         tokens, mask = joined_tokens(
             batch.tokens.cpu().numpy(), lengths, row, drawn, self.texts_, self.length_, special
         )
         device = batch.tokens.device
         batch = replace(batch, tokens=torch.from_numpy(tokens).to(device), mask=torch.from_numpy(mask).to(device))
         return annotated(batch, row, self.soft_[drawn])
+
+
+def tokens_added(lengths: Longs, row: Longs, label: Longs, texts: Tokens, length: int, special: int) -> Longs:
+    """int64 (P,): tokens of each label's text that fit behind the words of its document."""
+    return np.clip(length - lengths[row], 0, np.maximum(texts.lengths[label] - 2 * special, 0))
 
 
 def joined_tokens(
@@ -174,7 +185,7 @@ def joined_tokens(
     """
     begin, more = np.zeros_like(lengths), np.zeros_like(lengths)
     begin[row] = texts.indptr[label] + special
-    more[row] = np.clip(length - lengths[row], 0, np.maximum(texts.lengths[label] - 2 * special, 0))
+    more[row] = tokens_added(lengths, row, label, texts, length, special)
     place = np.arange(int((lengths + more).max(initial=1)))[None, :]
     words = (lengths - special)[:, None]  # where a document's words end and the label's begin
     behind = place - words

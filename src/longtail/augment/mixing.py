@@ -22,9 +22,9 @@ from longtail.registry import name_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from longtail.learners.neural.batches import Batch
-    from longtail.learners.neural.encoders import EncoderNetwork
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.training.batches import Batch
+    from longtail.learners.neural.training.network import Network
 
 #: Points whose values have a place a label, not a place a token.
 WITHOUT_POSITIONS = ("context", "classifier")
@@ -144,7 +144,7 @@ class Mixer(Hook, ABC):
         # with lambda 1 nothing is mixed, and the head's quicker way gives the plain run bit by bit
         return self.mix_ is not None and point == self.mix_.point and self.mix_.lam != 1
 
-    def at(self, point: str, values: Tensor) -> Tensor:
+    def apply_at(self, point: str, values: Tensor) -> Tensor:
         mix = self.mix_
         if mix is None or point != mix.point:
             return values

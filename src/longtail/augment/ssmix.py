@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.augment.hooks import NONE, Hook, Setting
+from longtail.augment.hooks import NONE, Hook, TrainingPlan
 from longtail.augment.mixing import draw_partner, mixed_targets, require_shared
 from longtail.part import option
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from longtail.learners.neural.batches import Batch
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.training.batches import Batch
+    from longtail.learners.neural.training.network import Network
 
 
 @dataclass(kw_only=True)
@@ -44,8 +44,8 @@ class SSMix(Hook):
         super().__post_init__()
         self.start_ = 0
 
-    def begin(self, setting: Setting) -> None:
-        self.start_ = round(self.warm_up * setting.steps)
+    def begin(self, plan: TrainingPlan) -> None:
+        self.start_ = round(self.warm_up * plan.steps)
 
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         import torch
@@ -148,8 +148,6 @@ def saliency(network: Network, batch: Batch) -> Tensor:
     """
     import torch
 
-    from longtail.learners.neural.network import loss_of
-
     training, device = network.training, batch.tokens.device
     network.eval()
     try:
@@ -160,7 +158,7 @@ def saliency(network: Network, batch: Batch) -> Tensor:
         ):
             embedded = network.encoder.embed(batch.tokens).detach().requires_grad_()
             hidden = network.encoder.encode(embedded, batch.mask, NONE)
-            loss = loss_of(network.head(hidden, batch.mask, batch.labels), batch)
+            loss = network.loss(network.head(hidden, batch.mask, batch.labels), batch)
             (gradient,) = torch.autograd.grad(loss, embedded)
     finally:
         network.train(training)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.augment.hooks import Hook, Setting
+from longtail.augment.hooks import ContextHead, Hook, TrainingPlan
 from longtail.errors import UsageError
 from longtail.graphs.cooccurrence import cooccurrence, strongest
 from longtail.part import option
@@ -26,9 +26,8 @@ from longtail.part import option
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from longtail.learners.neural.batches import Batch
-    from longtail.learners.neural.heads import LabelAttentionNetwork
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.training.batches import Batch
+    from longtail.learners.neural.training.network import Network
 
 #: What happens to the target of the neighbour that is mixed in.
 RULES = ("literal", "max", "exclude")
@@ -76,20 +75,19 @@ class TailMix(Hook):
     graph: bool = option(True, "neighbours in the graph; if not, all labels of the loss (paper's ablation)")
     fixed: float | None = option(None, "lambda fixed at this value, none: drawn", low=0, high=1)
 
-    def begin(self, setting: Setting) -> None:
-        self.weight_ = setting.labels.inverse_propensity() / self.temperature
-        count = setting.labels.frequency
+    def begin(self, plan: TrainingPlan) -> None:
+        labels = plan.corpus.labels
+        self.weight_ = labels.inverse_propensity() / self.temperature
+        count = labels.frequency
         self.allowed_ = np.ones(len(count), dtype=bool) if self.rarest is None else count <= self.rarest
-        self.neighbours_ = strongest(cooccurrence(setting.Y), self.neighbours)
-        self.start_ = int(self.warm_up * setting.steps)
+        self.neighbours_ = strongest(cooccurrence(plan.corpus.positives()), self.neighbours)
+        self.start_ = int(self.warm_up * plan.steps)
         self.drawn_: list[Targets] = []
         self.statistics_ = Statistics(count)
 
     # drawing
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
-        from longtail.learners.neural.heads import LabelAttentionNetwork
-
-        if not isinstance(network.head, LabelAttentionNetwork):
+        if "context" not in network.head.points:
             raise UsageError("'tailmix' needs context vectors: a head with label-wise attention")
         self.drawn_ = []
         if step >= self.start_:
@@ -125,7 +123,7 @@ class TailMix(Hook):
 
     # applying
     def pairs(self, batch: Batch, network: Network, hidden: Tensor, logits: Tensor) -> tuple[Batch, Tensor, Any]:
-        head: LabelAttentionNetwork = network.head  # type: ignore[assignment]
+        head: Any = network.head
         targets, extra = batch.targets.clone(), None
         for drawn in self.drawn_:
             batch = replace(batch, targets=targets)
@@ -135,7 +133,7 @@ class TailMix(Hook):
         return replace(batch, targets=targets), logits, extra
 
     def _mix(
-        self, drawn: Targets, batch: Batch, targets: Tensor, head: LabelAttentionNetwork, hidden: Tensor, logits: Tensor
+        self, drawn: Targets, batch: Batch, targets: Tensor, head: ContextHead, hidden: Tensor, logits: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """Mixes one pair a document: changes the targets in place, gives the logits and the loss of pairs outside."""
         import torch
@@ -196,7 +194,7 @@ class TailMix(Hook):
         self,
         drawn: Targets,
         candidates: NDArray[np.int64],
-        head: LabelAttentionNetwork,
+        head: ContextHead,
         hidden: Tensor,
         mask: Tensor,
         document: Tensor,

@@ -20,7 +20,7 @@ from longtail.part import option
 from longtail.registry import name_of
 
 if TYPE_CHECKING:
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.training.network import Network
 
 #: The paper's layers, of the 12 that BERT has.
 BERT = (7, 9, 12)

@@ -15,7 +15,7 @@ from longtail.augment.mixing import Mixer
 from longtail.part import option
 
 if TYPE_CHECKING:
-    from longtail.learners.neural.network import Network
+    from longtail.learners.neural.training.network import Network
 
 
 @dataclass(kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from longtail.cli.console import (
     stdout_console,
 )
 from longtail.cli.data import DataOptions
+from longtail.run import Hardware
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
@@ -24,7 +26,13 @@ if TYPE_CHECKING:
 #: The stages every training reports, whether or not its parts have them.
 STAGES = ("read", "features", "cluster", "train", "save")
 
-_METHOD = "Method"
+_METHOD, _HARDWARE = "Method", "Hardware"
+
+
+class Precision(StrEnum):
+    full = "32-true"
+    bfloat = "bf16-mixed"
+    half = "16-mixed"
 
 
 def train(
@@ -73,6 +81,35 @@ def train(
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
+    devices: Annotated[
+        int,
+        typer.Option(
+            "--devices",
+            min=1,
+            max=1024,
+            help="Processors networks are trained on together: GPUs, or processes on a CPU.",
+            rich_help_panel=_HARDWARE,
+        ),
+    ] = 1,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            "--nodes", min=1, max=1024, help="Machines that train a network together.", rich_help_panel=_HARDWARE
+        ),
+    ] = 1,
+    precision: Annotated[
+        Precision,
+        typer.Option("--precision", help="Numbers of a network's arithmetic.", rich_help_panel=_HARDWARE),
+    ] = Precision.full,
+    logs: Annotated[
+        Path | None,
+        typer.Option(
+            "--logs",
+            help="Folder for CSV and TensorBoard logs of networks.",
+            rich_help_panel=_HARDWARE,
+            show_default=False,
+        ),
+    ] = None,
     overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -87,6 +124,7 @@ def train(
     plan.override(learner=learner, augment=augment or (), rerank=rerank or (), settings=settings or ())
     tagger = plan.tagger(seed=seed, threads=threads)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
+    run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
     # what long fits keep on the way: the same command goes on from there after it was killed
     run.checkpoints = output.absolute().parent / f".{output.name}.unfinished"
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)

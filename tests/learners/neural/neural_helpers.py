@@ -11,17 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from longtail.augment.hooks import Hook, Setting
+from longtail.augment.hooks import Hook, TrainingPlan
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.learners.neural.base import NeuralLearner
-from longtail.learners.neural.batches import SharedLabels
-from longtail.learners.neural.encoders import BiLSTM
-from longtail.learners.neural.heads import LabelAttention
-from longtail.learners.neural.module import Schedule, TrainingData
-from longtail.learners.neural.network import Network
-from longtail.learners.neural.training import train
-from longtail.run import Run
+from longtail.learners.neural.encoders.words import BiLSTM
+from longtail.learners.neural.heads.label_attention import LabelAttention
+from longtail.learners.neural.shortlists.base import SharedLabels
+from longtail.learners.neural.training.module import Checked, Schedule, TrainingData
+from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.trainer import Course, train
+from longtail.run import Hardware, Run
 
 DOCUMENTS, LABELS, BATCH = 24, 6, 8
 AN_EPOCH = DOCUMENTS // BATCH
@@ -93,10 +93,10 @@ def fitted(
     encoder.fit_tokeniser(corpus.texts or [], quiet)
     torch.manual_seed(seed)
     made = encoder.network()
-    network = Network(made, LabelAttention().network(made.width, made.plain, LABELS))
+    network = Network(made, LabelAttention().network(made.width, made.word_width, LABELS))
     data = TrainingData(encoder.tokens(corpus.texts or [], quiet), SharedLabels(corpus.Y, None, 0))
     if valid:
-        data.valid, data.valid_tokens = held, encoder.tokens(held.texts or [], quiet)
+        data.valid = Checked(held, encoder.tokens(held.texts or [], quiet))
     schedule = Schedule(
         rate=0.01,
         word_rate=0.01,
@@ -109,28 +109,18 @@ def fitted(
         batch=batch,
         seed=seed,
     )
-    defaults: dict[str, Any] = {
-        "epochs": steps * batch // DOCUMENTS,
-        "metric": "nDCG@5",
-        "patience": 0,
-        "average_from": None,
-        "precision": "32-true",
-        "devices": 1,
-        "nodes": 1,
-        "logs": None,
-        "title": "Training",
-        "checkpoints": None,
-    }
-    run = Run(threads=1, progress=Watch(lambda step: after_step(network, step)))
-    setting = Setting(corpus.labels, corpus.Y, 1, 1, steps)
-    return train(network, data, schedule, hooks or [], setting, **{**defaults, **options}, run=run)
+    hardware = Hardware(**{name: options.pop(name) for name in ("devices", "logs", "precision") if name in options})
+    course = Course(schedule, **{"epochs": steps * batch // DOCUMENTS, **options})
+    run = Run(threads=1, progress=Watch(lambda step: after_step(network, step)), hardware=hardware)
+    return train(network, data, course, hooks or [], TrainingPlan(corpus, 1, 1, steps), run)
 
 
 def small_learner(**options: Any) -> NeuralLearner:
     from longtail.learners.neural.attentionxml import AttentionXML
 
     encoder = {"part": "bilstm", "size": 8, "hidden": 4}
-    return AttentionXML(**{"encoder": encoder, "epochs": 2, "least_steps": 1, "batch": BATCH, **options})
+    length = {} if "steps" in options else {"epochs": 2, "least_steps": 1}
+    return AttentionXML(**{"encoder": encoder, **length, "batch": BATCH, **options})
 
 
 def checkpoint_files(folder: Path) -> list[str]:

@@ -15,11 +15,15 @@ from longtail.run import Run
 ONE = Run(threads=1)
 WEIGHTED = {"part": "weighted-bag", "size": 24, "dropout": 0.0}
 INCEPTION = {"part": "inception", "size": 80, "channels": 3, "window": 6, "dropout": 0.0}
-LABEL_TEXT = {"part": "label-text", "dropout": 0.0, "bias": -3.0}
-ATTENDED = {**LABEL_TEXT, "graph": True, "join": "attention", "residual": True}
-CLUSTERS = {"shortlist": "clusters", "cluster_size": 3, "candidates": 3}
+LABEL_TEXT = {"part": "label-text", "bias": -3.0}
+#: Of heads with residual blocks or attention, which drop numbers.
+RESIDUAL = {**LABEL_TEXT, "dropout": 0.0, "residual": True}
+ATTENDED = {**RESIDUAL, "graph": True, "join": "attention"}
+CLUSTERS = {"part": "label-clusters", "size": 3, "candidates": 3}
+#: DECAF's and ECLARE's.
+TEXT_CLUSTERS = {**CLUSTERS, "surrogate": 1, "negatives": 0, "blocks": False, "texts": True}
 QUICK: dict[str, Any] = {
-    "encoder": WEIGHTED, "epochs": 1, "least_steps": 6, "batch": 16, "warm_up": 2, "negatives": 0,
+    "encoder": WEIGHTED, "epochs": 1, "least_steps": 6, "batch": 16, "warm_up": 2, "shortlist": "all-labels",
     "rate": 0.01, "word_rate": 0.05, "label_rate": 0.05,
 }  # fmt: skip
 #: Every learner, small, in the form that is its default and in the published one.
@@ -27,29 +31,29 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "astec": {**QUICK, "part": "astec"},
     "decaf": {**QUICK, "part": "decaf", "head": LABEL_TEXT},
     "decaf, clusters": {
-        **QUICK, **CLUSTERS, "part": "decaf", "surrogate": 1, "blocks": False,
-        "head": {**LABEL_TEXT, "residual": True, "start": "text"},
+        **QUICK, "part": "decaf", "shortlist": TEXT_CLUSTERS, "head": {**RESIDUAL, "start": "text"},
     },
     "eclare": {**QUICK, "part": "eclare", "head": {**LABEL_TEXT, "graph": True}},
     "eclare, clusters": {
-        **QUICK, **CLUSTERS, "part": "eclare", "surrogate": 1, "blocks": False, "traverse": 0.5,
+        **QUICK, "part": "eclare", "shortlist": TEXT_CLUSTERS, "traverse": 0.5,
         "head": {**ATTENDED, "start": "graph"},
     },
     "inceptionxml": {**QUICK, "part": "inceptionxml", "encoder": INCEPTION},
     "inceptionxml, clusters": {
-        **QUICK, **CLUSTERS, "part": "inceptionxml", "detached": 0.3, "encoder": {**INCEPTION, "enhance": True},
+        **QUICK, "part": "inceptionxml", "shortlist": {**CLUSTERS, "detached": 0.3},
+        "encoder": {**INCEPTION, "enhance": True},
     },
     "inceptionxml-lf": {
         **QUICK, "part": "inceptionxml-lf", "encoder": {**INCEPTION, "routed": True},
         "head": {**LABEL_TEXT, "graph": True},
     },
     "inceptionxml-lf, clusters": {
-        **QUICK, **CLUSTERS, "part": "inceptionxml-lf", "epochs": 2, "least_steps": 4, "first_phase": 0.5,
+        **QUICK, "part": "inceptionxml-lf", "shortlist": CLUSTERS, "epochs": 2, "least_steps": 4, "first_phase": 0.5,
         "encoder": {**INCEPTION, "routed": True}, "head": {**ATTENDED, "gelu": True, "start": "text"},
     },
 }  # fmt: skip
 MODULES = {
-    **QUICK, "part": "astec", "modules": True, "encoder": {**WEIGHTED, "rectified": True}, "cluster_size": 3,
+    **QUICK, "part": "astec-modules", "encoder": {**WEIGHTED, "rectified": True}, "cluster_size": 3,
     "surrogate": 1, "nearest": 5, "random": 3, "rerank_epochs": 1, "hard": 4,
 }  # fmt: skip
 

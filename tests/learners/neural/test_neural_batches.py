@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from longtail.features.tokens import PAD, Tokens  # noqa: E402
-from longtail.learners.neural import batches as module  # noqa: E402
-from longtail.learners.neural.batches import (  # noqa: E402
+from longtail.learners.neural.shortlists.base import Children, OwnLabels, SharedLabels  # noqa: E402
+from longtail.learners.neural.training import batches as module  # noqa: E402
+from longtail.learners.neural.training.batches import (  # noqa: E402
     Batch,
     Batches,
-    Children,
-    OwnLabels,
-    SharedLabels,
+    Share,
     in_length_order,
     state_tensor,
     token_tensors,
@@ -49,7 +48,9 @@ CORPORA = st.lists(st.integers(1, 12), min_size=1, max_size=30)
 
 def made(lengths: list[int], size: int, seed: int = 3, negatives: int = 4, **more: Any) -> Batches:
     Y, weights = targets_of(len(lengths), 0)
-    return Batches(tokens_of(lengths), SharedLabels(Y, weights, negatives), size, seed=seed, **more)
+    states = more.pop("states", None)
+    choice = SharedLabels(Y, weights, negatives)
+    return Batches(tokens_of(lengths), choice, size, seed=seed, states=states, share=Share(**more))
 
 
 def epochs(batches: Batches) -> Iterator[Batch]:

@@ -15,10 +15,10 @@ from short_text_cases import ONE
 from longtail.arrays import SparseRows, largest_entries
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
-from longtail.learners.neural import clusters
-from longtail.learners.neural.clusters import grouped, label_clusters
-from longtail.learners.neural.label_text import AboutLabels
-from longtail.learners.neural.titles import WeightedBag
+from longtail.learners.neural.encoders.short import WeightedBag
+from longtail.learners.neural.heads.base import LabelFacts
+from longtail.learners.neural.shortlists import grouping as clusters
+from longtail.learners.neural.shortlists.grouping import grouped, grouped_labels
 
 
 def corpus_of(documents: list[tuple[str, list[int]]], texts: list[str]) -> Corpus:
@@ -34,10 +34,10 @@ def clusters_of(corpus: Corpus, size: int, head: int = 500, graph: Any = None) -
     encoder = WeightedBag(size=4)
     texts = corpus.labels.texts or []
     encoder.fit_tokeniser([*(corpus.texts or []), *texts], ONE)
-    about = AboutLabels(encoder.weights(encoder.tokens(texts, ONE)))
+    about = LabelFacts(encoder.weights(encoder.tokens(texts, ONE)))
     if graph is not None:
         about.graph = sp.csr_matrix(np.array(graph, dtype=np.float32))
-    found = label_clusters(encoder, corpus, about, size, ONE, head)
+    found = grouped_labels(encoder, corpus, about, size, ONE, head)
     assert found.dtype == np.int32
     return sorted(np.flatnonzero(found == cluster).tolist() for cluster in range(found.max() + 1))
 

@@ -16,8 +16,9 @@ pytest.importorskip("lightning")
 from neural_helpers import BATCH, DOCUMENTS, copied, small_learner, topics  # noqa: E402
 
 from longtail.augment.hooks import Hook  # noqa: E402
-from longtail.learners.neural import training  # noqa: E402
-from longtail.run import Run  # noqa: E402
+from longtail.fit import Fit  # noqa: E402
+from longtail.learners.neural.training import trainer as training  # noqa: E402
+from longtail.run import Hardware, Run  # noqa: E402
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork")
 
@@ -43,10 +44,9 @@ def test_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.1)
-    monkeypatch.setattr("longtail.learners.neural.base.config_of", str)
-    learner = small_learner(devices=2, epochs=20, average=0.5)
-    run = Run(threads=1, checkpoints=tmp_path / "checkpoints")
-    learner.fit(corpus, valid=topics(12, seed=1), run=run, hooks=[Notes(notes)])
+    learner = small_learner(epochs=20, average=0.5)
+    run = Run(threads=1, checkpoints=tmp_path / "checkpoints", hardware=Hardware(devices=2))
+    learner.learn(corpus, Fit(run, topics(12, seed=1), [Notes(notes)]))
 
     an_epoch = DOCUMENTS // BATCH // 2 + 1  # three batches for two processes: one is taken twice
     seen: dict[int, list[Any]] = defaultdict(list)

@@ -14,8 +14,8 @@ from torch import nn  # noqa: E402
 
 from longtail.augment.hooks import Hook, Hooks  # noqa: E402
 from longtail.features.tokens import FIRST_WORD, PAD  # noqa: E402
-from longtail.learners.neural.batches import Batch  # noqa: E402
-from longtail.learners.neural.encoders import Bag, BiLSTM, WordEncoder  # noqa: E402
+from longtail.learners.neural.encoders.words import Bag, BiLSTM, WordEncoder  # noqa: E402
+from longtail.learners.neural.training.batches import Batch  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
 RUN = Run(threads=1)

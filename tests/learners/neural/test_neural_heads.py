@@ -15,8 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from longtail.augment.hooks import Hook, Hooks  # noqa: E402
-from longtail.learners.neural import heads  # noqa: E402
-from longtail.learners.neural.heads import LabelAttention, LabelAttentionNetwork, Pooled  # noqa: E402
+from longtail.learners.neural.heads import label_attention as heads  # noqa: E402
+from longtail.learners.neural.heads.label_attention import LabelAttention, LabelAttentionNetwork  # noqa: E402
+from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
 
 B, T, WIDTH, L = 4, 5, 6, 40
 INNER = 40  # of the shared classifier
@@ -59,7 +60,7 @@ def naive_context(network: LabelAttentionNetwork, hidden: Any, mask: Any, docume
 
 def naive_document(network: LabelAttentionNetwork, hidden: Any, mask: Any, document: int, label: int) -> float:
     """The unit vector of the tokens' mean, from the centre, times what the label has for it."""
-    if not network.plain:
+    if not network.word_width:
         return 0.0
     values = hidden.detach().numpy().astype(np.float64)[document]
     mean = np.mean([values[t, -PLAIN:] for t in range(T) if mask[document, t]], axis=0)

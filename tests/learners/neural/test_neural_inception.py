@@ -14,8 +14,8 @@ from torch.nn import functional  # noqa: E402
 
 from longtail.augment.hooks import NONE  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
-from longtail.learners.neural.batches import Batch, token_tensors  # noqa: E402
-from longtail.learners.neural.inception import KERNELS, STRIDE, Inception, SelfAttention  # noqa: E402
+from longtail.learners.neural.encoders.inception import KERNELS, STRIDE, Inception, SelfAttention  # noqa: E402
+from longtail.learners.neural.training.batches import Batch, token_tensors  # noqa: E402
 
 TEXTS = ["red green blue white", "red", "", "grey black green white red blue black", "never seen"]
 WORDS = TEXTS[:4]
@@ -57,7 +57,7 @@ class TestSizes:
     def test_as_published(self) -> None:
         """300 numbers, every fourth place twice, 32 channels: 15 places and 480 features."""
         network = inception(size=300, channels=32, window=32, skip=False).network().eval()
-        assert network.features == network.width == network.plain == 480
+        assert network.features == network.width == network.word_width == 480
         assert network.gather.in_channels == 96
         assert inception(size=300, channels=32, routed=True).network().gather.in_channels == 32
 

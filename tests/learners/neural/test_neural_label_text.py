@@ -15,10 +15,11 @@ from short_text_cases import ONE, WEIGHTED, titles  # noqa: E402
 
 from longtail.augment.gandalf import Gandalf  # noqa: E402
 from longtail.graphs.label_walk import label_graph, propagation  # noqa: E402
-from longtail.learners.neural import label_text  # noqa: E402
 from longtail.learners.neural.decaf import Decaf  # noqa: E402
-from longtail.learners.neural.heads import PooledNetwork  # noqa: E402
-from longtail.learners.neural.label_text import AboutLabels, LabelText, LabelTextNetwork  # noqa: E402
+from longtail.learners.neural.heads import label_text  # noqa: E402
+from longtail.learners.neural.heads.base import LabelFacts  # noqa: E402
+from longtail.learners.neural.heads.label_text import LabelText, LabelTextNetwork  # noqa: E402
+from longtail.learners.neural.heads.pooled import PooledNetwork  # noqa: E402
 from longtail.sparse import unit_rows  # noqa: E402
 
 #: Words of width 2, and texts of two labels: the first word alone, and 0.6 of the first and 0.8 of the second.
@@ -40,10 +41,10 @@ class Encoder(torch.nn.Module):
 
 
 def bound(
-    about: AboutLabels | None = None, *, words: Any = None, width: int = 2, own: Any = FREE, **options: Any
+    about: LabelFacts | None = None, *, words: Any = None, width: int = 2, own: Any = FREE, **options: Any
 ) -> LabelTextNetwork:
     """A head that knows the labels, in training, without dropout."""
-    about = about or AboutLabels(TEXTS)
+    about = about or LabelFacts(TEXTS)
     torch.manual_seed(0)
     part = LabelText(**{"dropout": 0.0, "bias": -1.0, "residual": False, "start": "zero", "join": "gates", **options})
     network: Any = part.network(width, width, about.texts.shape[0])
@@ -54,13 +55,13 @@ def bound(
     return network.train()
 
 
-def random_labels(labels: int = 20, words: int = 9, seed: int = 0) -> AboutLabels:
+def random_labels(labels: int = 20, words: int = 9, seed: int = 0) -> LabelFacts:
     rng = np.random.default_rng(seed)
 
     def drawn(*shape: int) -> sp.csr_matrix:
         return sp.csr_matrix(np.where(rng.random(shape) < 0.3, rng.random(shape), 0).astype(np.float32))
 
-    return AboutLabels(unit_rows(drawn(labels, words)), drawn(labels, labels))
+    return LabelFacts(unit_rows(drawn(labels, words)), drawn(labels, labels))
 
 
 def logit(share: float) -> float:
@@ -141,7 +142,7 @@ class TestGraph:
         texts = sp.csr_matrix(np.eye(3, dtype=np.float32))
         graph = sp.csr_matrix(np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=np.float32))
         for options, learning in (({}, [0]), ({"graph": True}, [0, 2])):
-            network = bound(AboutLabels(texts, graph), own=None, **options)
+            network = bound(LabelFacts(texts, graph), own=None, **options)
             hidden = torch.ones(1, 2)
             network(hidden, hidden, torch.tensor([0])).sum().backward()
             gradient = network._words[0].weight.grad.to_dense()
@@ -220,7 +221,7 @@ class TestFolded:
         """As averaged weights are: head and encoder are copied together."""
         encoder = Encoder(WORDS)
         head = LabelText(dropout=0.0).network(2, 2, 2)
-        head.bind(encoder, AboutLabels(TEXTS))  # type: ignore[arg-type]
+        head.bind(encoder, LabelFacts(TEXTS))  # type: ignore[arg-type]
         both = torch.nn.ModuleList([encoder, head])
         copied: Any = copy.deepcopy(both)
         assert copied[1]._words[0] is copied[0].words and copied[0].words is not encoder.words
@@ -231,7 +232,7 @@ class TestClusters:
         """Labels 0 and 2 together: their texts and edges are added and brought to unit length."""
         texts = sp.csr_matrix(np.array([[1, 0], [0, 1], [0, 1]], dtype=np.float32))
         graph = sp.csr_matrix(np.array([[3, 4, 0], [0, 2, 0], [0, 0, 1]], dtype=np.float32))
-        about = AboutLabels(texts, graph).of_clusters(np.array([0, 1, 0], dtype=np.int32))
+        about = LabelFacts(texts, graph).of_clusters(np.array([0, 1, 0], dtype=np.int32))
         assert about.graph is not None
         half = np.sqrt(0.5)
         np.testing.assert_allclose(about.texts.toarray(), [[half, half], [0, 1]], rtol=1e-6)

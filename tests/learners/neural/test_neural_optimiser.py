@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from longtail.learners.neural.optimiser import RowAdam, clip_norm  # noqa: E402
+from longtail.learners.neural.training.optimiser import RowAdam, clip_norm  # noqa: E402
 
 ROWS, WIDTH, STEPS = 12, 5, 20
 

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from longtail.learners.neural import optimiser as module  # noqa: E402
-from longtail.learners.neural.optimiser import RowAdam  # noqa: E402
+from longtail.learners.neural.training import optimiser as module  # noqa: E402
+from longtail.learners.neural.training.optimiser import RowAdam  # noqa: E402
 
 ROWS, WIDTH, STEPS = 30, 7, 25
 

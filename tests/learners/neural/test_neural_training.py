@@ -28,8 +28,9 @@ from neural_helpers import (  # noqa: E402
 
 from longtail.augment.hooks import Hook  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
-from longtail.learners.neural import module, training  # noqa: E402
-from longtail.run import Run  # noqa: E402
+from longtail.learners.neural.training import module  # noqa: E402
+from longtail.learners.neural.training import trainer as training  # noqa: E402
+from longtail.run import Hardware, Run  # noqa: E402
 
 STEPS = 3 * AN_EPOCH
 
@@ -150,7 +151,8 @@ def test_logs_without_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_half_precision(classifier: str) -> None:
     head = {"part": "label-attention", "classifier": classifier}
     corpus = topics()
-    learner = small_learner(precision="bf16-mixed", head=head, epochs=20).fit(corpus, run=Run(threads=1))
+    learner = small_learner(head=head, epochs=20)
+    learner.fit(corpus, run=Run(threads=1, hardware=Hardware(precision="bf16-mixed")))
     assert all(value.dtype == torch.float32 for value in learner.network_.state_dict().values())
     found = learner.score(corpus, 1, run=Run(threads=1)).ids[:, 0]
     assert (found == corpus.Y.indices).mean() > 0.9

@@ -16,8 +16,8 @@ tokenizers = pytest.importorskip("tokenizers")
 from longtail.augment.hooks import Hook, Hooks  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.features.tokens import PAD  # noqa: E402
-from longtail.learners.neural.batches import Batch, state_tensor, token_tensors  # noqa: E402
-from longtail.learners.neural.transformer import PACKAGED, Transformer, TransformerNetwork, find_model  # noqa: E402
+from longtail.learners.neural.encoders.transformer import PACKAGED, Transformer, TransformerNetwork, find_model  # noqa: E402
+from longtail.learners.neural.training.batches import Batch, state_tensor, token_tensors  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
 RUN = Run(threads=1)
@@ -134,7 +134,7 @@ def test_padding_changes_nothing(folders: dict[str, str]) -> None:
 @pytest.mark.parametrize("frozen", [1, 2, LAYERS])
 def test_frozen_layers(folders: dict[str, str], frozen: int) -> None:
     encoder, network = opened(model=folders["bert"], frozen=frozen, dropout=0.0)
-    assert encoder.spaces == ("hidden",)
+    assert encoder.capabilities.spaces == ("hidden",)
     tokens = encoder.tokens(TEXTS, RUN)
     states = encoder.states(network, tokens, RUN)
     assert states is not None and states.dtype == np.float16 and states.shape == (len(tokens.ids), network.width)
@@ -195,7 +195,7 @@ def test_hooks_see_the_layers_that_are_trained(folders: dict[str, str]) -> None:
 def test_all_parameters_are_trained_without_frozen_layers(folders: dict[str, str]) -> None:
     for family in KNOWN:
         encoder, network = opened(model=folders[family])
-        assert encoder.spaces == ("tokens", "hidden")
+        assert encoder.capabilities.spaces == ("tokens", "hidden")
         batch = batch_of(encoder)
         network(batch)[batch.mask].square().sum().backward()
         assert all(parameter.grad is not None for parameter in network.parameters()), family

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ from short_text_cases import (  # noqa: E402
     MODULES,
     ONE,
     QUICK,
+    RESIDUAL,
+    TEXT_CLUSTERS,
     WEIGHTED,
     precision_at_1,
     titles,
@@ -30,20 +31,19 @@ from short_text_cases import (  # noqa: E402
 )
 
 from longtail import Tagger  # noqa: E402
-from longtail.learners.neural import module  # noqa: E402
 from longtail.learners.neural.base import NeuralLearner  # noqa: E402
 from longtail.learners.neural.eclare import Eclare  # noqa: E402
-from longtail.learners.neural.label_text import LabelTextNetwork  # noqa: E402
-from longtail.learners.neural.synchronised import TwoHeads  # noqa: E402
+from longtail.learners.neural.heads.label_text import LabelTextNetwork  # noqa: E402
+from longtail.learners.neural.shortlists.mined import TwoHeads  # noqa: E402
+from longtail.learners.neural.training import module  # noqa: E402
+from longtail.learners.neural.training import network as network_module  # noqa: E402
 from longtail.registry import build, config_of  # noqa: E402
 from longtail.scores import Scores  # noqa: E402
 
-HAS_NEAREST = find_spec("longtail.cluster.neighbours") is not None
-needs_nearest = pytest.mark.skipif(not HAS_NEAREST, reason="needs longtail.cluster.neighbours")
 #: All forms of all learners.
 CASES = [
     *(pytest.param(config, id=name) for name, config in LEARNERS.items()),
-    pytest.param(MODULES, id="astec, modules", marks=needs_nearest),
+    pytest.param(MODULES, id="astec-modules"),
 ]
 #: Training of networks whose labels are those of the corpus, not clusters of them.
 OF_LABELS = ("Training", "Phase I", "Phase II", "Re-ranker")
@@ -67,15 +67,14 @@ class Trainings:
         self.batches: list[tuple[str, Any, Any, Any]] = []
         self.starts: list[dict[str, Any]] = []
         self.ends: list[dict[str, Any]] = []
-        training, loss_of = NeuralLearner._train, module.loss_of
+        training, loss_of = NeuralLearner.train_network, network_module.loss_of
         watch = self
 
-        def train(learner: Any, network: Any, *given: Any, **more: Any) -> None:
-            title = next(value for value in given if isinstance(value, str))
-            watch.titles.append(title)
+        def train(learner: Any, network: Any, task: Any) -> None:
+            watch.titles.append(task.title)
             watch.networks.append(network)
             watch.starts.append({name: value.clone() for name, value in network.state_dict().items()})
-            training(learner, network, *given, **more)
+            training(learner, network, task)
             watch.ends.append({name: value.clone() for name, value in network.state_dict().items()})
 
         def loss(logits: Any, batch: Any) -> Any:
@@ -83,8 +82,8 @@ class Trainings:
             watch.batches.append((watch.titles[-1], batch, logits.detach().clone(), found.detach().clone()))
             return found
 
-        monkeypatch.setattr(NeuralLearner, "_train", train)
-        monkeypatch.setattr(module, "loss_of", loss)
+        monkeypatch.setattr(NeuralLearner, "train_network", train)
+        monkeypatch.setattr(network_module, "loss_of", loss)
 
 
 @pytest.mark.parametrize("config", CASES)
@@ -136,7 +135,7 @@ def test_fitted_saved_and_loaded(config: dict[str, Any], augment: list[str], tmp
 @pytest.mark.parametrize("config", CASES)
 def test_training_ends_where_validation_gets_worse(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     seen, corpus, more = Trainings(monkeypatch), titles(), {"epochs": 8}
-    if "modules" in config:
+    if config is MODULES:
         more["rerank_epochs"] = 8
     fit(config, corpus, **more)
     full = [title for title, *_ in seen.batches]
@@ -168,7 +167,7 @@ def test_label_texts_tell_which_words_belong_together(name: str) -> None:
     wrong, _ = two_words(shuffled=True)
     config = {**LEARNERS[name], **ENOUGH}
     if name == "inceptionxml-lf, clusters":  # whose clusters have no texts: all of them are looked at
-        config |= {"candidates": 40, "joint": False}
+        config |= {"shortlist": {**CLUSTERS, "candidates": 40, "joint": False}}
     assert precision_at_1(fit(config, train), test) > 0.8
     assert precision_at_1(fit(config, wrong), test) < 0.2
 
@@ -220,16 +219,18 @@ def test_order_matters_to_convolutions_only() -> None:
 
 #: Options whose change changes what is learnt or scored, beside those that the tests above are about.
 CHANGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("decaf, clusters", {"surrogate": 0}, {}),
-    ("decaf, clusters", {"blocks": True}, {}),
-    ("decaf, clusters", {"cluster_size": 2}, {}),
-    ("decaf, clusters", {"candidates": 1}, {}),
-    ("decaf, clusters", {"head_labels": 3}, {}),
+    ("decaf, clusters", {"shortlist": {**CLUSTERS, "blocks": False, "texts": True}}, {}),
+    ("decaf, clusters", {"shortlist": {**TEXT_CLUSTERS, "blocks": True}}, {}),
+    ("decaf, clusters", {"shortlist": {**TEXT_CLUSTERS, "texts": False}}, {}),
+    ("decaf, clusters", {"shortlist": {**TEXT_CLUSTERS, "size": 2}}, {}),
+    ("decaf, clusters", {"shortlist": {**TEXT_CLUSTERS, "candidates": 1}}, {}),
+    ("decaf, clusters", {"shortlist": {**TEXT_CLUSTERS, "head_labels": 3}}, {}),
+    ("inceptionxml, clusters", {"start": "random"}, {}),
     ("eclare, clusters", {"head": {**ATTENDED, "start": "zero"}}, {}),
-    ("inceptionxml, clusters", {"detached": 1.0}, {"detached": 0.0}),
+    ("inceptionxml, clusters", {"shortlist": {**CLUSTERS, "detached": 1.0}}, {"shortlist": CLUSTERS}),
     ("inceptionxml-lf, clusters", {"first_phase": 0.0}, {}),
     ("inceptionxml-lf", {"encoder": {**INCEPTION, "routed": False}}, {}),
-    ("inceptionxml-lf", {"head": {**LABEL_TEXT, "graph": True, "residual": True, "gelu": True}}, {}),
+    ("inceptionxml-lf", {"head": {**RESIDUAL, "graph": True, "gelu": True}}, {}),
     ("astec", {"encoder": {**WEIGHTED, "rectified": True}}, {}),
     ("astec", {"encoder": {**WEIGHTED, "residual": True}}, {}),
     ("astec", {"encoder": {**WEIGHTED, "dropout_words": 0.3}}, {}),
@@ -246,15 +247,15 @@ def test_options_do_something(name: str, changed: dict[str, Any], base: dict[str
 
 def test_joint_scores_are_products() -> None:
     corpus = titles()
-    learner = fit(LEARNERS["decaf, clusters"], corpus, joint=True)
+    learner = fit(LEARNERS["decaf, clusters"], corpus)
     joint = learner.score(corpus, 12, run=ONE).to_csr(12).toarray()
-    learner.joint = False
+    learner.shortlist.joint = False
     alone = learner.score(corpus, 12, run=ONE).to_csr(12).toarray()
     there = joint > 0
     assert (there == (alone > 0)).all()
     factor = np.where(there, joint / np.where(there, alone, 1), 0)
-    for cluster in range(learner.cluster_.max() + 1):
-        own = factor[:, learner.cluster_ == cluster]
+    for cluster in range(learner.shortlist.cluster_.max() + 1):
+        own = factor[:, learner.shortlist.cluster_ == cluster]
         np.testing.assert_allclose(own, np.broadcast_to(own[:, :1], own.shape), rtol=1e-4)
 
 
@@ -262,7 +263,7 @@ class TestClusters:
     def test_balanced_and_kept(self) -> None:
         corpus = titles()
         learner = fit(LEARNERS["decaf, clusters"], corpus)
-        sizes = np.bincount(learner.cluster_)
+        sizes = np.bincount(learner.shortlist.cluster_)
         assert sizes.max() <= 3 and sizes.min() >= 1 and sizes.sum() == 12
         assert isinstance(learner.network_.head, TwoHeads)
         assert not any(isinstance(part, LabelTextNetwork) for part in learner.network_.modules()), "folded"
@@ -272,14 +273,14 @@ class TestClusters:
         corpus = titles()
         learner = fit(LEARNERS["decaf, clusters"], corpus)
         state = learner.state()
-        cluster = state.pop("cluster")
+        cluster = state.pop("shortlist.cluster")
         if wrong == "too many":  # of a model whose options have none
             learner = fit(LEARNERS["decaf"], corpus)
-            state = {**learner.state(), "cluster": cluster}
+            state = {**learner.state(), "shortlist.cluster": cluster}
         elif wrong != "missing":
             changed = cluster.astype(np.int64) if wrong == "other type" else cluster.copy()
             changed[3] = {"negative": -1, "too large": 12}.get(wrong, changed[3])
-            state["cluster"] = changed
+            state["shortlist.cluster"] = changed
         with pytest.raises(ValueError, match="cluster"):
             build(config_of(learner)).restore(state)
 
@@ -296,7 +297,6 @@ class TestClusters:
         assert torch.equal(seen.starts[1]["head.clusters.bias.weight"], seen.ends[0]["head.bias.weight"])
 
 
-@needs_nearest
 class TestAstecModules:
     def test_networks_in_order(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen = Trainings(monkeypatch)
@@ -316,7 +316,7 @@ class TestAstecModules:
     def test_centroids(self) -> None:
         corpus = titles()
         learner = fit(MODULES, corpus)
-        from longtail.learners.neural.network import vectors_of
+        from longtail.learners.neural.training.network import vectors_of
 
         vectors = vectors_of(learner.network_, learner.encoder.tokens(corpus.texts, ONE))
         for label in range(12):
@@ -330,7 +330,7 @@ class TestAstecModules:
         kept, learner.reranker_ = learner.reranker_, None
         assert learner.score(corpus, 4, run=ONE).values.tobytes() != both.values.tobytes()
         learner.reranker_, learner.rerank_share = kept, 0.0
-        without = fit(MODULES, corpus, rerank_epochs=0)
+        without = fit({name: value for name, value in MODULES.items() if name != "hard"}, corpus, rerank_epochs=0)
         first, second = learner.score(corpus, 4, run=ONE), without.score(corpus, 4, run=ONE)
         np.testing.assert_allclose(first.values, second.values, rtol=1e-5)
 
@@ -365,13 +365,13 @@ class TestInceptionXMLLF:
         seen = Trainings(monkeypatch)
         found = []
         clustered = build(LEARNERS["inceptionxml-lf, clusters"])
-        training = NeuralLearner._train
+        training = NeuralLearner.train_network
 
-        def train(learner: Any, network: Any, *given: Any, **more: Any) -> None:
-            found.append(learner.cluster_.copy())
-            training(learner, network, *given, **more)
+        def train(learner: Any, network: Any, task: Any) -> None:
+            found.append(learner.shortlist.cluster_.copy())
+            training(learner, network, task)
 
-        monkeypatch.setattr(NeuralLearner, "_train", train)
+        monkeypatch.setattr(NeuralLearner, "train_network", train)
         clustered.fit(titles(labels=12), run=ONE)
         assert seen.titles == ["Phase I", "Phase II"]
         first, second = (network.head for network in seen.networks)
@@ -383,7 +383,7 @@ class TestInceptionXMLLF:
         words = seen.ends[0]["encoder.words.weight"]
         assert torch.equal(seen.starts[1]["encoder.words.weight"], words), "words go on"
         learner = clustered
-        texts = learner._about(titles(), ONE).texts
+        texts = learner._label_facts(titles(), ONE).texts
         expected = texts @ words.numpy()
         given = seen.starts[1]["head.labels.vectors.weight"].numpy()
         width = expected.shape[1]
@@ -473,8 +473,8 @@ class TestEclare:
 def test_gandalfs_rows_are_not_counted_as_documents() -> None:
     """Clusters of their own are for labels with many documents; rows made of label texts are none."""
     corpus = titles()
-    tagger = Tagger({**QUICK, **CLUSTERS, "part": "decaf", "head": LABEL_TEXT, "head_labels": 3},
+    tagger = Tagger({**QUICK, "part": "decaf", "head": LABEL_TEXT, "shortlist": {**CLUSTERS, "head_labels": 3}},
                     augment=["gandalf"], threads=1)  # fmt: skip
     learner: Any = tagger.fit(corpus).learner
     alone = corpus.labels.frequency > 3
-    assert np.bincount(learner.cluster_)[learner.cluster_[alone]].tolist() == [1] * int(alone.sum())
+    assert np.bincount(learner.shortlist.cluster_)[learner.shortlist.cluster_[alone]].tolist() == [1] * int(alone.sum())

@@ -1,7 +1,7 @@
-"""AttentionXML (https://arxiv.org/abs/1811.01727): BiLSTM, one attention a label, and a label tree for many labels.
+"""AttentionXML (https://arxiv.org/abs/1811.01727): BiLSTM, one attention per label, and a label tree for many labels.
 
 Up to `flat` labels one network attends to all of them. Beyond, labels are clustered into a shallow tree, and one
-network a level tells apart the children of the C best nodes of the level above: a document meets some hundred labels,
+network per level tells apart the children of the C best nodes of the level above: a document meets some hundred labels,
 never all.
 """
 
@@ -14,70 +14,85 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tfidf import Tfidf
 from longtail.features.tokens import Tokens
+from longtail.fit import Fit
 from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
-from longtail.learners.neural.base import NeuralLearner, texts_of, weights_of
-from longtail.learners.neural.batches import Children, OwnLabels, SharedLabels
-from longtail.learners.neural.module import best_labels
+from longtail.learners.neural.base import NeuralLearner, Task, texts_of, weights_of
+from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, true_first
+from longtail.learners.neural.training.module import Candidates, best_labels
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
 from longtail.scores import Scores
 
 #: Documents that go down the tree together when scoring: their lists of candidates are held at once.
 CHUNK = 1024
+#: What options of the tree need.
+WITH_TREE = {"tree": ("auto", "always")}
 
 
 @dataclass(kw_only=True)
 class AttentionXML(NeuralLearner):
+    shortlist: Any = option(
+        "sampled-labels", "which labels a loss is taken over, on the tree's first level where there is one: "
+        "sampled-labels, all-labels",
+    )  # fmt: skip
     tree: str = option(
         "auto", "label tree: auto (above `flat` labels), always, never", choices=("auto", "always", "never")
     )
-    flat: int = option(20_000, "labels up to which one network attends to all", low=1)
-    branches: int = option(8, "labels of a cluster and clusters of a node, at the most (K)", low=2, high=1024)
-    top: int = option(2048, "nodes of the first level, at the most (AttentionXML: 2^11)", low=2)
-    candidates: int = option(160, "nodes of a level whose children are looked at (C)", low=1, high=100_000)
+    flat: int = option(20_000, "labels up to which one network attends to all", low=1, only={"tree": "auto"})
+    branches: int = option(
+        8, "labels of a cluster and clusters of a node, at most (K)", low=2, high=1024, only=WITH_TREE
+    )
+    top: int = option(2048, "nodes of the first level, at most (AttentionXML: 2^11)", low=2, only=WITH_TREE)
+    candidates: int = option(
+        160, "nodes of a level whose children are looked at (C)", low=1, high=100_000, only=WITH_TREE
+    )
 
-    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
+    def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
         self.parents_: list[NDArray[np.int32]] = []
         if self.tree == "never" or (self.tree == "auto" and corpus.n_labels <= self.flat):
-            super()._fit_networks(corpus, valid, hooks, run)
+            super()._fit_networks(corpus, fit)
             self.networks_ = [self.network_]
             return
-        self.parents_ = self._grow(corpus, run)
+        self.parents_ = self._grow(corpus, fit.run)
         self.networks_ = []
-        lowest = len(self.parents_)
-        for level in range(lowest + 1):
-            # augmenters are for labels, and labels are on the last level
-            level_hooks = hooks if level == lowest else []
-            self._fit_level(
-                level, self._on_level(corpus, level), valid and self._on_level(valid, level), level_hooks, run
-            )
+        for level in range(len(self.parents_) + 1):
+            self._fit_level(level, self._on_level(corpus, level), fit.child(f"level/{level}"))
         self.network_ = self.networks_[-1]
 
-    def _fit_level(self, level: int, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
+    def _fit_level(self, level: int, corpus: Corpus, fit: Fit) -> None:
         """One network, which starts from the layers of the level above; its attention starts anew."""
-        network = self._new_network(corpus.n_labels, run, f"level/{level}")
-        title = f"Training level {level + 1} of {len(self.parents_) + 1}"
+        lowest = len(self.parents_)
+        network = self.new_network(corpus.n_labels, fit.run)
+        # augmenters are for labels, and labels are on the last level
+        fit = fit if level == lowest else fit.with_hooks(())
+        title = f"Training level {level + 1} of {lowest + 1}"
         if level == 0:
-            choice: Any = SharedLabels(corpus.Y, corpus.pair_weight, self.negatives)
-            self._train(network, corpus, valid, choice, hooks, run, title)
+            fit = fit.with_valid(fit.valid and self._on_level(fit.valid, 0))
+            choice: LabelChoice = self.shortlist.choice(corpus)
         else:
-            above = self.networks_[-1]
-            network.encoder.load_state_dict(above.encoder.state_dict())
-            children = Children.of(self.parents_[level - 1], self._sizes()[level - 1])
-            tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
-            found = self._descend(tokens, level - 1, self.candidates)
-            parents = _true_first(found, self._on_level_above(corpus, level), self.candidates)
-            self._train(
-                network, corpus, None, OwnLabels(corpus.Y, corpus.pair_weight, parents, children), hooks, run, title
-            )
+            fit = fit.with_valid(None)
+            network.encoder.load_state_dict(self.networks_[-1].encoder.state_dict())
+            choice = self._listed(level, corpus, self.encoder.tokens(texts_of(corpus), fit.run, keep=True))
+        self.train_network(network, Task(corpus, fit, choice, title=title, nested=True))
         self.networks_.append(network)
+
+    def _listed(self, level: int, corpus: Corpus, tokens: Tokens) -> LabelChoice:
+        """The children of each document's best nodes on the level above, its true ones among them."""
+        children = Children.of(self.parents_[level - 1], self._sizes()[level - 1])
+        found = self._descend(tokens, level - 1, self.candidates)
+        parents = true_first(found, self._on_level_above(corpus, level), self.candidates)
+        return OwnLabels(corpus.Y, corpus.pair_weight, parents, children)
+
+    def retune_choice(self, corpus: Corpus, tokens: Tokens, run: Run) -> LabelChoice:
+        if not self.parents_:
+            return super().retune_choice(corpus, tokens, run)
+        return self._listed(len(self.parents_), corpus, tokens)
 
     # the tree
     def _grow(self, corpus: Corpus, run: Run) -> list[NDArray[np.int32]]:
@@ -127,14 +142,9 @@ class AttentionXML(NeuralLearner):
             lists, whose = Children.of(parent, sizes[depth - 1]).expanded(found.ids)
             there = lists < len(parent)
             prior = np.where(there, np.take_along_axis(found.values, whose, 1), np.float32(0))
-            found = best_labels(
-                self.networks_[depth],
-                tokens,
-                len(parent),
-                k if depth == level else self.candidates,
-                candidates=np.minimum(lists, len(parent) - 1).astype(np.int32),
-                prior=prior,
-            )
+            shown = Candidates(np.minimum(lists, len(parent) - 1).astype(np.int32), prior)
+            wanted = k if depth == level else self.candidates
+            found = best_labels(self.networks_[depth], tokens, len(parent), wanted, shown=shown)
         return found
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
@@ -202,9 +212,3 @@ def _leaves(shape: Shape, n_labels: int) -> NDArray[np.int32]:
     in_leaf = shape.leaf[node]
     found[shape.slot_target[in_leaf]] = number[node[in_leaf]]
     return found
-
-
-def _true_first(found: Scores, Y: sp.csr_matrix, count: int) -> NDArray[np.int32]:
-    """int32 (n, C): a document's true parents, then the best found ones; -1 where there are fewer."""
-    true: sp.csr_matrix = sp.csr_matrix((np.full(Y.nnz, 2, dtype=np.float32), Y.indices, Y.indptr), shape=Y.shape)
-    return Scores.from_csr(sp.csr_matrix(found.to_csr(Y.shape[1]) + true), count).ids

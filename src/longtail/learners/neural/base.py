@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import orjson
 import torch
 from numpy.typing import NDArray
 
-from longtail.augment.hooks import Hook, Setting
+from longtail import fit as fits
+from longtail.augment.base import LabelVectors
+from longtail.augment.hooks import TrainingPlan
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -23,31 +23,58 @@ from longtail.features.tokens import Tokens
 from longtail.fit import Fit
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
-from longtail.learners.neural.batches import LabelChoice, SharedLabels
-from longtail.learners.neural.encoders import Encoder, EncoderNetwork
-from longtail.learners.neural.heads import Head, HeadNetwork
-from longtail.learners.neural.module import Schedule, TrainingData, best_labels
-from longtail.learners.neural.network import Network
-from longtail.learners.neural.training import torch_threads, train
-from longtail.part import Arrays, option, prefixed, under
+from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.heads.base import Head, LabelFacts
+from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
+from longtail.learners.neural.training.module import Checked, Schedule, TrainingData
+from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.trainer import Course, torch_threads, train
+from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
 
-#: Documents held out to find the best epoch, at the most: more would cost rare labels their only examples.
+#: Documents held out to find the best epoch, at most: more would cost rare labels their only examples.
 MOST_VALID = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One network to be trained.
+
+    fit     seeds, checkpoints and hardware, documents to check on, hooks
+    choice  which labels a loss is taken over; None until a shortlist has chosen
+    facts   what heads may know of the labels, for learners that tell
+    epochs  in the place of the learner's own number
+    nested  whether this is one network of several: a killed run does not train it again when it was finished
+    group_by  makes the label vectors that clusters of labels are made by, in the place of their documents' words
+    """
+
+    corpus: Corpus
+    fit: Fit
+    choice: LabelChoice | None = None
+    title: str = "Training"
+    epochs: int | None = None
+    nested: bool = False
+    facts: LabelFacts | None = None
+    group_by: Callable[[], Any] | None = None
 
 
 @dataclass(kw_only=True)
 class NeuralLearner(Learner):
     """An encoder and a head trained together by Lightning; reads texts."""
 
-    encoder: Any = option("bilstm", "what turns a text into one vector a token")
-    head: Any = option("label-attention", "what turns those into one score a label")
-    epochs: int = option(6, "passes over the documents (measured; AttentionXML: 30)", low=1, high=100_000)
-    least_steps: int = option(300, "optimiser steps at the least: small corpora are passed over more often", low=1)
+    encoder: Any = option("bilstm", "what turns a text into one vector per token")
+    head: Any = option("label-attention", "what turns those into one score per label")
+    shortlist: Any = option("sampled-labels", "which labels a loss is taken over: sampled-labels, all-labels")
+    epochs: int = option(
+        6, "passes over the documents (measured; AttentionXML: 30)", low=1, high=100_000, only={"steps": None}
+    )
+    least_steps: int = option(
+        300, "optimiser steps, at least: small corpora are passed over more often", low=1, only={"steps": None}
+    )
     steps: int | None = option(None, "optimiser steps in place of epochs, to compare what sees more documents", low=1)
-    batch: int = option(32, "documents a step (AttentionXML: 40)", low=1, high=65_536)
+    batch: int = option(32, "documents per step (AttentionXML: 40)", low=1, high=65_536)
     rate: float = option(0.002, "learning rate of layers (measured; AttentionXML: 0.001 for all)", low=0, high=10)
     word_rate: float = option(0.002, "learning rate of word vectors (measured)", low=0, high=10)
     label_rate: float = option(0.005, "learning rate of label vectors (measured)", low=0, high=10)
@@ -57,46 +84,56 @@ class NeuralLearner(Learner):
     warm_up: int = option(50, "steps over which learning rates rise", low=0)
     falling: bool = option(True, "whether learning rates fall linearly after that (measured)")
     clip: float = option(5.0, "largest norm of a gradient, 0 for any (AttentionXML: practically 5)", low=0)
-    negatives: int = option(
-        400, "random labels beside the batch's own that a loss is taken over, 0 for all (measured: as good)", low=0
-    )
     average: float | None = option(
         None, "share of the training after which weights are averaged (AttentionXML: a third), or none", low=0, high=1
     )
+    average_every: int = option(1, "steps between the weights that enter the average", low=1)
     valid_share: float = option(
         0.0,
-        f"share of documents held out to find the best epoch, {MOST_VALID} at the most (measured: none, "
+        f"share of documents held out to find the best epoch, {MOST_VALID} at most (measured: none, "
         "for rare labels miss them; data given as validation is used in any case)",
         low=0,
         high=0.5,
     )
     metric: str = option("nDCG@5", "what the best epoch is best at", choices=("nDCG@5", "PSP@5", "P@1", "PSP@1"))
     patience: int = option(0, "epochs without a better one before training stops, 0 for never", low=0)
-    precision: str = option("32-true", "numbers of the arithmetic: 32-true, bf16-mixed, 16-mixed",
-                            choices=("32-true", "bf16-mixed", "16-mixed"))  # fmt: skip
-    devices: int = option(1, "processors of the kind found (GPUs, or processes on a CPU); more than 1 share batches",
-                          low=1, high=1024)  # fmt: skip
-    nodes: int = option(1, "machines that train together", low=1, high=1024)
-    logs: str | None = option(None, "folder for CSV and TensorBoard logs of the training, or none")
+    retune_start: str = option("kept", "second stage: the classifier is kept, or started anew",
+                               choices=("kept", "anew"))  # fmt: skip
+    retune_epochs: int = option(3, "second stage: passes over the documents", low=1, high=100_000)
 
-    #: Whether heads are bound to the labels' texts.
-    tells_texts: ClassVar[bool] = False
+    #: Whether heads and shortlists are told of the labels' texts.
+    gives_label_texts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.encoder = build(self.encoder, "encoder")
         self.head = build(self.head, "head")
-        self._check_parts(self.encoder, self.head)
+        self.shortlist = build(self.shortlist, "shortlist")
+        self._check_parts(self.encoder, self.head, self.shortlist)
 
-    def _check_parts(self, encoder: Encoder, head: Head) -> None:
-        """Refuses an encoder and a head that do not go together."""
-        if encoder.whole and head.reads_tokens:
+    def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
+        """Refuses parts that do not go together, and options that they leave without any effect."""
+        if head.capabilities.reads_tokens and not encoder.capabilities.per_token:
             raise UsageError(
                 f"the head '{name_of(head)}' looks at single words, and the encoder '{name_of(encoder)}' gives one "
-                "vector a document: take the head 'pooled'"
+                "vector per document: take the head 'pooled'"
             )
-        if head.reads_texts and not self.tells_texts:
-            raise UsageError(f"'{name_of(self)}' tells no head of the labels' texts, which '{name_of(head)}' reads")
+        for part in (head, shortlist):
+            if "label texts" in part.capabilities.needs and not self.gives_label_texts:
+                raise UsageError(f"'{name_of(self)}' tells nothing of the labels' texts, which '{name_of(part)}' reads")
+        head.check_encoder(encoder)
+        if not head.starts_from_documents:
+            self._refuse_idle("start", f"the head '{name_of(head)}' starts its label vectors from documents")
+        if not encoder.trains_words:
+            self._refuse_idle("word_rate", f"the encoder trains word vectors, and '{name_of(encoder)}' does not")
+        if self.average is None:
+            self._refuse_idle("average_every", "average is set")
+
+    def _refuse_idle(self, option_name: str, where: str) -> None:
+        """Refuses an option that counts only where something else holds."""
+        (own,) = (f for f in fields(self) if f.name == option_name)
+        if getattr(self, option_name) != default_of(own):
+            raise UsageError(f"{name_of(self)}.{option_name} counts only where {where}; leave it out")
 
     def set_params(self, **params: Any) -> Self:
         super().set_params(**params)
@@ -107,19 +144,22 @@ class NeuralLearner(Learner):
     def capabilities(self) -> Capabilities:
         encoder: Encoder = self.encoder
         head: Head = self.head
-        return Capabilities(needs=("texts",), spaces=("texts", *encoder.spaces, *head.spaces), side_by_side=False)
+        spaces = ("texts", *encoder.capabilities.spaces, *head.capabilities.spaces)
+        return Capabilities(needs=("texts",), spaces=spaces, retunes=True, side_by_side=False)
 
     # fitting
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
-        run, valid, hooks = fit.run, fit.valid, fit.hooks
+        run = fit.run
         texts = texts_of(corpus)
         with run.stage("features"), torch_threads(run.workers):
             self.encoder.fit_tokeniser(self._read_words(corpus, texts), run)
-        train_on, valid = self._held_out(corpus, valid, run)
-        if self.patience and valid is None:
-            raise UsageError("patience needs documents to check on: give validation data or set valid_share, as 0.05")
-        with run.stage("train"), _own_randomness():
-            self._fit_networks(train_on, valid, list(hooks), run)  # type: ignore[arg-type]
+            corpus = self._without_unread(corpus, run)
+        train_on, fit = self._held_out(corpus, fit)
+        if fit.valid is None and (self.patience or self.metric != "nDCG@5"):
+            name = "patience" if self.patience else "metric"
+            raise UsageError(f"{name} needs documents to check on: give validation data or set valid_share, as 0.05")
+        with run.stage("train"), own_randomness():
+            self._fit_networks(train_on, fit)
         self.n_labels_, self.n_features_ = corpus.n_labels, None
         return self
 
@@ -127,76 +167,116 @@ class NeuralLearner(Learner):
         """Texts whose words the encoder is to know."""
         return texts
 
-    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
-        """Trains one network over all labels."""
-        choice = SharedLabels(corpus.Y, corpus.pair_weight, self.negatives)
-        self.network_ = self._new_network(corpus.n_labels, run)
-        self._train(self.network_, corpus, valid, choice, hooks, run, "Training")
+    def _without_unread(self, corpus: Corpus, run: Run) -> Corpus:
+        """The corpus without rows that an augmenter made of a document by words behind those that are read.
 
-    def _new_network(self, n_labels: int, run: Run, name: str = "network") -> Network:
+        The encoder would see the document itself, with targets of words that it does not see.
+        """
+        if corpus.made is None or not corpus.made.any():
+            return corpus
+        texts, origin, tokens = texts_of(corpus), corpus.origins(), self.encoder.tokens(texts_of(corpus), run)
+        document_of = {int(origin[row]): int(row) for row in corpus.documents}
+        unread = []
+        for row in map(int, np.flatnonzero(corpus.made)):
+            source = document_of.get(int(origin[row]))
+            if source is None or texts[row] == texts[source] or tokens.lengths[row] != tokens.lengths[source]:
+                continue
+            start, begin, length = tokens.indptr[row], tokens.indptr[source], tokens.lengths[row]
+            if np.array_equal(tokens.ids[start : start + length], tokens.ids[begin : begin + length]):
+                unread.append(row)
+        return corpus.rows(np.setdiff1d(np.arange(len(corpus)), unread)) if unread else corpus
+
+    def _held_out(self, corpus: Corpus, fit: Fit) -> tuple[Corpus, Fit]:
+        """What to train on and what to check on; documents without labels teach which labels do not hold."""
+        if fit.valid is not None:
+            return corpus, (fit if fit.valid.Y.nnz else fit.with_valid(None))
+        documents = corpus.documents
+        count = min(MOST_VALID, int(self.valid_share * len(documents)))
+        labelled = documents[np.diff(corpus.positives().indptr)[documents] > 0]
+        if count < 1 or len(labelled) < 2 * count:
+            return corpus, fit
+        held = np.sort(fit.run.rng("validation").permutation(labelled)[:count])
+        return corpus.without_documents(corpus.origins()[held]), fit.with_valid(corpus.rows(held))
+
+    def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
+        """Trains one network over all labels."""
+        network = self.new_network(corpus.n_labels, fit.run)
+        self.network_ = self.shortlist.train(self, network, Task(corpus, fit))
+
+    def new_network(self, n_labels: int, run: Run, name: str = "network") -> Network:
         torch.manual_seed(run.seed_of(name))
         encoder: EncoderNetwork = self.encoder.network()
-        return Network(encoder, self.head.network(encoder.width, encoder.plain, n_labels))
+        return Network(encoder, self.head.network(encoder.width, encoder.word_width, n_labels))
 
-    def _train(
-        self,
-        network: Network,
-        corpus: Corpus,
-        valid: Corpus | None,
-        choice: LabelChoice,
-        hooks: list[Hook],
-        run: Run,
-        title: str,
-        valid_candidates: NDArray[np.int32] | None = None,
-        epochs: int | None = None,
-    ) -> None:
-        tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
-        data = TrainingData(tokens, choice, self._states(network, tokens, run))
-        positives = corpus.positives()
-        if self.start == "documents":
-            network.start(tokens, positives, data.states)
-        if valid is not None:
-            data.valid, data.valid_tokens = valid, self.encoder.tokens(texts_of(valid), run, keep=True)
-            data.valid_states = self._states(network, data.valid_tokens, run)
-            data.valid_candidates = valid_candidates
-        schedule = self._schedule(len(corpus), run, epochs)
-        frozen, layers = network.encoder.frozen, network.encoder.layers
-        train(
-            network,
-            data,
+    # training one network
+    def train_network(self, network: Network, task: Task) -> None:
+        """Trains a network in place, or gives it the weights it had when a run that was killed had finished it."""
+        fit = task.fit
+        key = self.key_of(task)
+        kept = fit.recall(key) if task.nested else None
+        if kept is not None:
+            fill(network, kept)
+            network.eval()
+            return
+        begun = time.perf_counter()
+        tokens = self.encoder.tokens(texts_of(task.corpus), fit.run, keep=True)
+        assert task.choice is not None
+        data = TrainingData(tokens, task.choice, self._states(network, tokens, fit.run))
+        if self.start == "documents" and self.head.starts_from_documents:
+            network.start(tokens, task.corpus.positives(), data.states)
+        self.train_on(network, data, task, key)
+        if task.nested and time.perf_counter() - begun >= fits.KEPT_FROM:
+            fit.keep(key, weights_of(network))
+
+    def train_on(self, network: Network, data: TrainingData, task: Task, key: str = "") -> None:
+        """The training itself, on data that is made already."""
+        corpus, fit = task.corpus, task.fit
+        run, hooks = fit.run, list(fit.hooks)
+        if fit.valid is not None:
+            tokens = self.encoder.tokens(texts_of(fit.valid), run, keep=True)
+            data.valid = Checked(fit.valid, tokens, self._states(network, tokens, run))
+        schedule = self.schedule_of(task)
+        course = Course(
             schedule,
-            hooks,
-            Setting(
-                corpus.labels,
-                positives,
-                np.isin(np.arange(len(corpus)), corpus.documents),
-                layers,
-                frozen + 1,
-                schedule.steps,
-                self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
-                self.encoder.max_length,
-            ),
-            epochs=-(-schedule.steps // self._steps_an_epoch(len(corpus))),
+            epochs=-(-schedule.steps // self._steps_per_epoch(task)),
             metric=self.metric,
             patience=self.patience,
             average_from=None if self.average is None else int(self.average * schedule.steps),
-            precision=self.precision,
-            devices=self.devices,
-            nodes=self.nodes,
-            logs=self.logs,
-            title=title,
-            checkpoints=self._checkpoints(corpus, valid, hooks, title, run),
-            run=run,
+            average_every=self.average_every,
+            title=task.title,
+            checkpoints=None if run.checkpoints is None or not key else run.checkpoints / key,
         )
+        plan = TrainingPlan(
+            corpus,
+            network.encoder.layers,
+            network.encoder.frozen + 1,
+            schedule.steps,
+            self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
+            self.encoder.max_length,
+        )
+        train(network, data, course, hooks, plan, run)  # type: ignore[arg-type]
 
-    def _steps_an_epoch(self, documents: int) -> int:
-        batches = -(-documents // self.batch)
-        return -(-batches // (self.devices * self.nodes))
+    def key_of(self, task: Task) -> str:
+        """A name that only the same training on the same data with the same programs has."""
+        if task.fit.run.checkpoints is None:
+            return ""
+        hardware = task.fit.run.hardware
+        programs = [version(name) for name in ("torch", "lightning")]
+        machine = [hardware.devices, hardware.nodes, hardware.precision]
+        return task.fit.key([config_of(self), task.title, task.epochs, machine, programs], task.corpus)
 
-    def _schedule(self, documents: int, run: Run, epochs: int | None = None) -> Schedule:
-        an_epoch = self._steps_an_epoch(documents)
-        epochs = max(epochs or self.epochs, -(-self.least_steps // an_epoch))
-        steps = epochs * an_epoch if self.steps is None else self.steps
+    def _steps_per_epoch(self, task: Task) -> int:
+        hardware = task.fit.run.hardware
+        batches = -(-len(task.corpus) // self.batch)
+        return -(-batches // (hardware.devices * hardware.nodes))
+
+    def schedule_of(self, task: Task) -> Schedule:
+        per_epoch = self._steps_per_epoch(task)
+        if self.steps is not None and task.epochs is None:
+            steps = self.steps
+        else:
+            epochs = self.epochs if task.epochs is None else task.epochs
+            steps = max(epochs, -(-self.least_steps // per_epoch)) * per_epoch
         return Schedule(
             rate=self.rate,
             word_rate=self.word_rate,
@@ -207,44 +287,26 @@ class NeuralLearner(Learner):
             falling=self.falling,
             clip=self.clip,
             batch=self.batch,
-            seed=run.seed_of("batches"),
+            seed=task.fit.run.seed_of("batches"),
         )
-
-    def _held_out(self, corpus: Corpus, valid: Corpus | None, run: Run) -> tuple[Corpus, Corpus | None]:
-        """What to train on and what to check on; documents without labels teach which labels do not hold."""
-        if valid is not None:
-            return corpus, (valid if valid.Y.nnz else None)
-        count = min(MOST_VALID, int(self.valid_share * len(corpus.documents)))
-        documents = corpus.documents
-        labelled = documents[np.diff(corpus.Y.indptr)[documents] > 0]
-        if count < 1 or len(labelled) < 2 * count:
-            return corpus, None
-        held = np.sort(run.rng("validation").permutation(labelled)[:count])
-        return corpus.without_documents(corpus.origins()[held]), corpus.rows(held)
 
     def _states(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
         return self.encoder.states(network.encoder, tokens, run)
 
-    def _checkpoints(
-        self, corpus: Corpus, valid: Corpus | None, hooks: Sequence[Hook], title: str, run: Run
-    ) -> Path | None:
-        """A folder that only the same fit on the same data with the same programs finds again."""
-        if run.checkpoints is None:
-            return None
-        state = hashlib.sha256()
-        programs = [version(name) for name in ("longtail", "torch", "lightning")]
-        parts = [config_of(self), [config_of(hook) for hook in hooks], title, run.seed, run.workers, programs]
-        state.update(orjson.dumps(parts))
-        for data in (corpus, valid):
-            if data is None:
-                continue
-            state.update(repr(data.Y.shape).encode())
-            for array in (data.Y.indptr, data.Y.indices, data.Y.data, data.pair_weight):
-                state.update(b"" if array is None else np.ascontiguousarray(array).data)
-            for text in texts_of(data):
-                state.update(f"{len(text)}:".encode())
-                state.update(text.encode("utf-8", "surrogatepass"))
-        return run.checkpoints / state.hexdigest()[:24]
+    # the second stage
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        """Tunes the classifier once more; encoder and label queries stay as they are, and hooks have no part in it."""
+        from longtail.learners.neural.second_stage import retuned
+
+        corpus = self._without_unread(corpus, fit.run)
+        with torch_threads(fit.run.workers), own_randomness():
+            retuned(self, self.network_, corpus, fit.with_hooks(()), vectors)
+        return self
+
+    def retune_choice(self, corpus: Corpus, tokens: Tokens, run: Run) -> LabelChoice:
+        """Which labels the loss of the second stage is taken over."""
+        choice: LabelChoice = self.shortlist.retune_choice(self.network_, corpus, tokens)
+        return choice
 
     # scoring
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -255,13 +317,15 @@ class NeuralLearner(Learner):
             return self._score(self.encoder.tokens(texts_of(corpus), run), min(k, self.n_labels_), run)
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
-        return best_labels(self.network_, tokens, self.n_labels_, k)
+        found: Scores = self.shortlist.best(self.network_, tokens, self.n_labels_, k)
+        return found
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:
         return {
             "labels": np.array([self.n_labels_]),
             **prefixed("encoder", self.encoder.state()),
+            **prefixed("shortlist", self.shortlist.state()),
             **prefixed("network", weights_of(self.network_)),
         }
 
@@ -275,19 +339,15 @@ class NeuralLearner(Learner):
             raise ValueError("the number of labels is not a number")
         self.n_labels_, self.n_features_ = int(labels[0]), None
         self.encoder.restore(under("encoder", arrays))
+        self.shortlist.restore_for(self.n_labels_, under("shortlist", arrays))
         self.encoder.check_weights(arrays)
 
     def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
         def empty() -> Network:
             encoder: EncoderNetwork = self.encoder.network()
-            return Network(encoder, self._kept_head(encoder, n_labels))
+            return Network(encoder, self.shortlist.kept_head(self, encoder, n_labels))
 
         return filled(empty, n_labels, arrays)
-
-    def _kept_head(self, encoder: EncoderNetwork, n_labels: int) -> HeadNetwork:
-        """The head of a network as it is kept, its weights still to come."""
-        head: Head = self.head
-        return head.folded_network(encoder.width, encoder.plain, n_labels)
 
 
 def filled(empty: Callable[[], Network], n_labels: int, arrays: Arrays) -> Network:
@@ -295,8 +355,14 @@ def filled(empty: Callable[[], Network], n_labels: int, arrays: Arrays) -> Netwo
     if n_labels > max((len(array) for array in arrays.values() if array.ndim), default=0):
         raise ValueError(f"no weights have a row for each of {n_labels} labels")  # before room is made for them
     # shapes follow from the options, and what the file holds must fit them
-    with _own_randomness():
+    with own_randomness():
         network = empty()
+    fill(network, arrays)
+    return network.eval()
+
+
+def fill(network: Network, arrays: Arrays) -> None:
+    """Gives a network weights, which must be all of its own in name, shape and type."""
     own = network.state_dict()
     if set(own) != set(arrays):
         raise ValueError(f"weights {sorted(set(own) ^ set(arrays))[:3]} are missing or too many")
@@ -305,7 +371,6 @@ def filled(empty: Callable[[], Network], n_labels: int, arrays: Arrays) -> Netwo
         if tuple(weight.shape) != given.shape or given.dtype != weight.numpy().dtype:
             raise ValueError(f"'{name}' is {given.dtype} {given.shape}, not {weight.dtype} {tuple(weight.shape)}")
     network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
-    return network.eval()
 
 
 def weights_of(network: Network) -> dict[str, NDArray[Any]]:
@@ -313,7 +378,7 @@ def weights_of(network: Network) -> dict[str, NDArray[Any]]:
 
 
 @contextlib.contextmanager
-def _own_randomness() -> Iterator[None]:
+def own_randomness() -> Iterator[None]:
     """Draws from torch's generator, which dropout knows no other than, and leaves it to others as it was."""
     with torch.random.fork_rng(devices=[]):
         yield

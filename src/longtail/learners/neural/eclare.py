@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.clustered import Clustered
-from longtail.learners.neural.label_text import AboutLabels
+from longtail.learners.neural.encoders.base import Encoder
+from longtail.learners.neural.heads.base import Head, LabelFacts
+from longtail.learners.neural.short_text import ShortTextLearner
+from longtail.learners.neural.shortlists.base import Shortlist
 from longtail.part import Arrays, option
 from longtail.run import Run
 from longtail.scores import Scores
 
-#: Labels a document whose scores travel along the graph.
+#: Labels per document whose scores travel along the graph.
 SHORTLIST = 100
 
 
 @dataclass(kw_only=True)
-class Eclare(Clustered):
-    cluster_texts: ClassVar[bool] = True
-
-    head: Any = option({"part": "label-text", "graph": True}, "what turns that into one score a label")
+class Eclare(ShortTextLearner):
+    head: Any = option({"part": "label-text", "graph": True}, "what turns that into one score per label")
     word_rate: float = option(0.015, "learning rate of word vectors (measured)", low=0, high=10)
     label_rate: float = option(0.01, "learning rate of free label vectors (measured)", low=0, high=10)
     traverse: float = option(
@@ -34,14 +33,15 @@ class Eclare(Clustered):
         low=0, high=1,
     )  # fmt: skip
 
-    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
-        self.graph_: sp.csr_matrix | None = None
-        super()._fit_networks(corpus, valid, hooks, run)
+    def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
+        super()._check_parts(encoder, head, shortlist)
+        if not getattr(head, "graph", False):
+            self._refuse_idle("traverse", "the head is 'label-text' with graph = true")
 
-    def _about(self, corpus: Corpus, run: Run) -> AboutLabels:
-        about = super()._about(corpus, run)
-        self.graph_ = about.graph if self.traverse else None
-        return about
+    def _label_facts(self, corpus: Corpus, run: Run) -> LabelFacts:
+        facts = super()._label_facts(corpus, run)
+        self.graph_: sp.csr_matrix | None = facts.graph if self.traverse else None
+        return facts
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
         if self.graph_ is None:

@@ -8,87 +8,68 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import scipy.sparse as sp
 import torch
 
-from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.learners.neural.batches import SharedLabels
-from longtail.learners.neural.clustered import Clustered
-from longtail.learners.neural.clusters import grouped, label_clusters
-from longtail.learners.neural.encoders import Encoder
-from longtail.learners.neural.heads import Head
-from longtail.learners.neural.label_text import AboutLabels, LabelText, LabelTextNetwork
-from longtail.learners.neural.network import Network
-from longtail.learners.neural.short_text import folded
+from longtail.fit import Fit
+from longtail.learners.neural.base import Task
+from longtail.learners.neural.encoders.base import Encoder
+from longtail.learners.neural.heads.base import Head
+from longtail.learners.neural.heads.label_text import LabelText, LabelTextNetwork
+from longtail.learners.neural.short_text import ShortTextLearner
+from longtail.learners.neural.shortlists.base import Shortlist
+from longtail.learners.neural.training.network import Network
 from longtail.part import option
-from longtail.run import Run
 
 
 @dataclass(kw_only=True)
-class InceptionXMLLF(Clustered):
-    cluster_texts: ClassVar[bool] = False
-
+class InceptionXMLLF(ShortTextLearner):
     encoder: Any = option({"part": "inception", "routed": True}, "what turns a text into one vector")
-    head: Any = option({"part": "label-text", "graph": True}, "what turns that into one score a label")
+    head: Any = option({"part": "label-text", "graph": True}, "what turns that into one score per label")
     word_rate: float = option(0.015, "learning rate of word vectors (measured)", low=0, high=10)
     label_rate: float = option(0.01, "learning rate of free label vectors (measured)", low=0, high=10)
     first_phase: float = option(
-        0.0, "share of the epochs without free label vectors, 0 for one phase (paper: not given; two phases)",
-        low=0, high=0.9,
+        0.0, "share of the epochs without free label vectors, at least one, 0 for one phase (paper: not given; two "
+        "phases)", low=0, high=0.9, only={"steps": None},
     )  # fmt: skip
 
-    def _check_parts(self, encoder: Encoder, head: Head) -> None:
-        super()._check_parts(encoder, head)
-        if self.first_phase and not isinstance(head, LabelText):
-            raise UsageError("inceptionxml-lf.first_phase needs the head 'label-text'")
+    def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
+        super()._check_parts(encoder, head, shortlist)
+        if self.first_phase and not (isinstance(head, LabelText) and head.free):
+            raise UsageError("inceptionxml-lf.first_phase needs the head 'label-text' with free = true")
+        if self.first_phase and self.epochs < 2:
+            raise UsageError("inceptionxml-lf.first_phase needs two epochs, one for each phase")
 
-    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
-        self.cluster_ = None
-        about = self._about(corpus, run)
-        network = self._new_network(corpus.n_labels, run)
-        first = round(self.first_phase * self.epochs)
-        if first:
-            part: LabelText = copy.copy(self.head)
-            part.free = False
-            tied = Network(network.encoder, part.network(network.encoder.width, network.encoder.plain, corpus.n_labels))
-            self._phase(tied, corpus, None, hooks, run, "Phase I", first, about, again=False)
-            self._take(network, tied)
-        self._phase(network, corpus, valid, hooks, run, "Phase II", self.epochs - first, about, again=bool(first))
-
-    def _phase(
-        self,
-        network: Network,
-        corpus: Corpus,
-        valid: Corpus | None,
-        hooks: list[Hook],
-        run: Run,
-        title: str,
-        epochs: int,
-        about: AboutLabels,
-        *,
-        again: bool,
-    ) -> None:
-        network.head.bind(network.encoder, about)
-        if not again:
-            self._start_bias(network.head, corpus.labels)
-        if self.shortlist == "none":
-            choice = SharedLabels(corpus.Y, corpus.pair_weight, self.negatives)
-            self._train(network, corpus, valid, choice, hooks, run, title, epochs=epochs)
-            self.network_ = folded(network)
+    def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
+        facts = self._label_facts(corpus, fit.run)
+        network = self.new_network(corpus.n_labels, fit.run)
+        if not self.first_phase:
+            self._bind(network, facts, corpus)
+            self.network_ = self.shortlist.train(self, network, Task(corpus, fit, title="Phase II", facts=facts))
             return
-        with run.stage("cluster"):
-            if again:
-                words: Any = network.encoder.words
-                texts = sp.csr_matrix(about.texts @ words.weight.detach().numpy())
-                alone = corpus.labels.frequency > self.head_labels
-                self.cluster_ = grouped(texts, alone, self.cluster_size, run)
-            else:
-                self.cluster_ = label_clusters(self.encoder, corpus, about, self.cluster_size, run, self.head_labels)
-        self._fit_two(network, self._cluster_head(network, about), corpus, valid, hooks, run, title, epochs=epochs)
+        # either phase has an epoch at least
+        first = min(max(1, round(self.first_phase * self.epochs)), self.epochs - 1)
+        part: LabelText = copy.copy(self.head)
+        part.free, part.start = False, "zero"
+        tied = Network(
+            network.encoder, part.network(network.encoder.width, network.encoder.word_width, corpus.n_labels)
+        )
+        self._bind(tied, facts, corpus)
+        alone = fit.child("phase 1").with_valid(None)
+        self.shortlist.train(self, tied, Task(corpus, alone, title="Phase I", epochs=first, nested=True, facts=facts))
+        network.head.bind(network.encoder, facts)
+        self._take(network, tied)
+
+        def texts() -> sp.csr_matrix:
+            words: Any = network.encoder.words
+            return sp.csr_matrix(facts.texts @ words.weight.detach().numpy())
+
+        rest = Task(corpus, fit, title="Phase II", epochs=self.epochs - first, facts=facts, group_by=texts)
+        self.network_ = self.shortlist.train(self, network, rest)
 
     @staticmethod
     def _take(network: Network, tied: Network) -> None:

@@ -1,4 +1,4 @@
-"""What learners of short texts have in common: one vector a document, many labels, and labels that have texts."""
+"""What learners of short texts have in common: one vector per document, many labels, and labels that have texts."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from longtail.augment.hooks import Hook
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
+from longtail.fit import Fit
 from longtail.labels import LabelIndex
-from longtail.learners.neural.base import NeuralLearner, label_texts
-from longtail.learners.neural.batches import SharedLabels
-from longtail.learners.neural.encoders import Encoder
-from longtail.learners.neural.heads import Head, HeadNetwork
-from longtail.learners.neural.label_text import AboutLabels, LabelText
-from longtail.learners.neural.network import Network
-from longtail.learners.neural.titles import TitleEncoder
+from longtail.learners.neural.base import NeuralLearner, Task, label_texts
+from longtail.learners.neural.encoders.base import Encoder
+from longtail.learners.neural.encoders.short import ShortTextEncoder
+from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
+from longtail.learners.neural.heads.label_text import LabelText
+from longtail.learners.neural.shortlists.base import Shortlist
+from longtail.learners.neural.training.network import Network
 from longtail.part import option
 from longtail.registry import name_of
 from longtail.run import Run
 
 
 @dataclass(kw_only=True)
-class ShortText(NeuralLearner):
+class ShortTextLearner(NeuralLearner):
     """Large batches, high rates for word and label vectors, and many random labels beside the batch's own."""
 
-    tells_texts: ClassVar[bool] = True
+    gives_label_texts: ClassVar[bool] = True
 
     encoder: Any = option("weighted-bag", "what turns a text into one vector")
-    head: Any = option({"part": "pooled", "bias": -8.0, "strength": 3.0}, "what turns that into one score a label")
+    head: Any = option({"part": "pooled", "bias": -8.0, "strength": 3.0}, "what turns that into one score per label")
     epochs: int = option(6, "passes over the documents (measured)", low=1, high=100_000)
-    batch: int = option(256, "documents a step (measured)", low=1, high=65_536)
+    batch: int = option(256, "documents per step (measured)", low=1, high=65_536)
     rate: float = option(0.002, "learning rate of layers (measured)", low=0, high=10)
     word_rate: float = option(0.02, "learning rate of word vectors (measured)", low=0, high=10)
     label_rate: float = option(0.02, "learning rate of label vectors (measured)", low=0, high=10)
     start: str = option("documents", "label vectors start from the label's documents (measured), or at random",
                         choices=("documents", "random"))  # fmt: skip
-    negatives: int = option(
-        2000, "random labels beside the batch's own that a loss is taken over, 0 for all (measured)", low=0
+    shortlist: Any = option(
+        {"part": "sampled-labels", "negatives": 2000},
+        "which labels a loss is taken over: sampled-labels (measured best), all-labels, label-clusters (published)",
     )
-
     prior: float = option(
         1.0,
         "how far labels start from log odds of their frequency instead of one bias for all (measured)",
@@ -60,38 +60,37 @@ class ShortText(NeuralLearner):
             odds = np.log(share / (1 - share))
             bias.weight += self.prior * torch.from_numpy((odds - odds.mean()).astype(np.float32))[:, None]
 
-    def _check_parts(self, encoder: Encoder, head: Head) -> None:
-        if not isinstance(encoder, TitleEncoder):
+    def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
+        if not isinstance(encoder, ShortTextEncoder):
             raise UsageError(
                 f"'{name_of(self)}' needs an encoder of short texts, weighted-bag or inception, "
                 f"not '{name_of(encoder)}'"
             )
-        super()._check_parts(encoder, head)
+        super()._check_parts(encoder, head, shortlist)
+        if getattr(shortlist, "texts", False) and "label texts" not in head.capabilities.needs:
+            raise UsageError("label-clusters.texts counts only with the head 'label-text'; leave it out")
 
     def _read_words(self, corpus: Corpus, texts: Sequence[str]) -> Sequence[str]:
         return [*texts, *label_texts(corpus.labels)]
 
-    def _fit_networks(self, corpus: Corpus, valid: Corpus | None, hooks: list[Hook], run: Run) -> None:
-        choice = SharedLabels(corpus.Y, corpus.pair_weight, self.negatives)
-        network = self._new_network(corpus.n_labels, run)
-        network.head.bind(network.encoder, self._about(corpus, run))
-        self._start_bias(network.head, corpus.labels)
-        self._train(network, corpus, valid, choice, hooks, run, "Training")
-        self.network_ = folded(network)
+    def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
+        facts = self._label_facts(corpus, fit.run)
+        network = self.new_network(corpus.n_labels, fit.run)
+        self._bind(network, facts, corpus)
+        self.network_ = self.shortlist.train(self, network, Task(corpus, fit, facts=facts))
 
-    def _about(self, corpus: Corpus, run: Run) -> AboutLabels:
+    def _bind(self, network: Network, facts: LabelFacts, corpus: Corpus) -> None:
+        network.head.bind(network.encoder, facts)
+        self._start_bias(network.head, corpus.labels)
+
+    def _label_facts(self, corpus: Corpus, run: Run) -> LabelFacts:
         """Texts of the labels, and the graph of those that occur together in documents, not in rows made of them."""
-        about = AboutLabels(self._text_weights(corpus.labels, run))
+        facts = LabelFacts(self._text_weights(corpus.labels, run))
         if isinstance(self.head, LabelText) and self.head.graph:
             from longtail.graphs.label_walk import label_graph, propagation
 
-            about.graph = propagation(label_graph(corpus.documents_only().positives(), run=run))
-        return about
+            facts.graph = propagation(label_graph(corpus.documents_only().positives(), run=run))
+        return facts
 
     def _text_weights(self, labels: LabelIndex, run: Run) -> Any:
         return self.encoder.weights(self.encoder.tokens(label_texts(labels), run))
-
-
-def folded(network: Network) -> Network:
-    """The network as it is kept: what only training needs is gone."""
-    return Network(network.encoder, network.head.folded()).eval()

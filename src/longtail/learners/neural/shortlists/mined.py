@@ -18,11 +18,12 @@ from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hook, Hooks
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.batches import Batch, Children
-from longtail.learners.neural.blocks import Residual
-from longtail.learners.neural.heads import HeadNetwork
-from longtail.learners.neural.module import best_labels
-from longtail.learners.neural.network import Network
+from longtail.learners.neural.heads.base import HeadNetwork
+from longtail.learners.neural.shortlists.base import Children
+from longtail.learners.neural.training.batches import Batch
+from longtail.learners.neural.training.blocks import Residual
+from longtail.learners.neural.training.module import Candidates, best_labels
+from longtail.learners.neural.training.network import Network
 from longtail.scores import Scores
 
 #: Documents whose candidates are held at once when scoring.
@@ -44,6 +45,15 @@ class TwoHeads(HeadNetwork):
 
     def rows(self) -> list[Tensor]:
         return [*self.clusters.rows(), *self.labels.rows()]
+
+    def classifier(self) -> list[Tensor]:
+        return self.labels.classifier()
+
+    def restart(self) -> None:
+        self.labels.restart()
+
+    def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
+        self.labels.start(directions, centre, length)
 
     def cluster_logits(self, hidden: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
         own = hidden[:, -self.width :]
@@ -71,6 +81,12 @@ class ClusterView(HeadNetwork):
     def rows(self) -> list[Tensor]:
         return self.heads.clusters.rows()
 
+    def classifier(self) -> list[Tensor]:
+        return self.heads.clusters.classifier()
+
+    def restart(self) -> None:
+        self.heads.clusters.restart()
+
     def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
         return self.heads.cluster_logits(hidden, mask, labels)
 
@@ -86,32 +102,43 @@ class Mining(Hook):
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         heads: Any = network.head
         heads.detached = step < self.detached_until
-        true = self._true_clusters(batch)
-        self.targets_ = true
-        network.eval()
-        with torch.no_grad():
-            every = torch.arange(true.shape[1], device=true.device)
-            logits = heads.cluster_logits(network.encoder(batch), batch.mask, every)
-        network.train()
+        return batch
+
+    def encoded(self, batch: Batch, network: Network, hidden: Tensor) -> Batch:
+        heads: Any = network.head
+        true, weights = self._true_clusters(batch)
+        every = torch.arange(true.shape[1], device=true.device)
+        # the same logits choose labels and are learnt from
+        found = heads.cluster_logits(hidden, batch.mask, every)
+        self.loss_ = functional.binary_cross_entropy_with_logits(found, true, weights, reduction="sum") / len(batch)
         # a document's own clusters come first, and there is room for all of them
         wanted = min(true.shape[1], max(self.candidates, int((true > 0).sum(dim=1).max())))
-        chosen = (logits.sigmoid() + 2 * (true > 0)).topk(wanted, dim=1).indices
+        chosen = (found.detach().sigmoid() + 2 * (true > 0)).topk(wanted, dim=1).indices
         lists, _ = self.children.expanded(chosen.cpu().numpy())
         return with_lists(batch, lists, len(self.cluster))
 
-    def _true_clusters(self, batch: Batch) -> Tensor:
-        """(B, clusters): the strongest target among a cluster's labels; pairs of weight 0 have no say."""
-        strength = batch.targets if batch.weights is None else batch.targets * (batch.weights > 0)
-        found = torch.zeros(len(batch), len(self.children.start) - 1, device=strength.device)
-        place = torch.from_numpy(self.cluster[batch.labels.cpu().numpy()].astype(np.int64)).to(strength.device)
-        return found.scatter_reduce(1, place.expand(len(batch), -1), strength, "amax")
+    def _true_clusters(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """(B, clusters): the strongest target among a cluster's labels, and weights where the batch has any.
+
+        Pairs of weight 0 have no say; a cluster with no other pair of a document is no example for it either.
+        """
+        clusters = len(self.children.start) - 1
+        place = torch.from_numpy(self.cluster[batch.labels.cpu().numpy()].astype(np.int64)).to(batch.targets.device)
+        place = place.expand(len(batch), -1)
+
+        def strongest(values: Tensor) -> Tensor:
+            found = torch.zeros(len(batch), clusters, device=values.device)
+            return found.scatter_reduce(1, place, values, "amax")
+
+        if batch.weights is None:
+            return strongest(batch.targets), None
+        counts = batch.weights > 0
+        true = strongest(batch.targets * counts)
+        masked = strongest((~counts).to(batch.targets.dtype)) > 0
+        return true, ((true > 0) | ~masked).to(true.dtype)
 
     def pairs(self, batch: Batch, network: Network, hidden: Tensor, logits: Tensor) -> tuple[Batch, Tensor, Any]:
-        heads: Any = network.head
-        every = torch.arange(self.targets_.shape[1], device=self.targets_.device)
-        found = heads.cluster_logits(hidden, batch.mask, every)
-        loss = functional.binary_cross_entropy_with_logits(found, self.targets_, reduction="sum")
-        return batch, logits, loss / len(batch)
+        return batch, logits, self.loss_
 
 
 def with_lists(batch: Batch, lists: NDArray[np.int64], n_labels: int) -> Batch:
@@ -126,29 +153,27 @@ def with_lists(batch: Batch, lists: NDArray[np.int64], n_labels: int) -> Batch:
     return replace(batch, labels=labels.clamp_max(n_labels - 1), targets=targets, weights=weights)
 
 
+def best_clusters(network: Network, tokens: Tokens, clusters: int, candidates: int) -> Scores:
+    """The best clusters of each document."""
+    heads: Any = network.head
+    return best_labels(Network(network.encoder, ClusterView(heads)).eval(), tokens, clusters, candidates)
+
+
 def score(
     network: Network, tokens: Tokens, cluster: NDArray[np.int32], candidates: int, k: int, *, joint: bool
 ) -> Scores:
     """The k best labels of the best clusters; with `joint` probabilities of label and cluster are multiplied."""
-    heads: Any = network.head
     clusters = int(cluster.max()) + 1
     children = Children.of(cluster, clusters)
-    view = Network(network.encoder, ClusterView(heads)).eval()
     ids, values = [], []
     for start in range(0, len(tokens), CHUNK):
         part = tokens.rows(np.arange(start, min(start + CHUNK, len(tokens))))
-        found = best_labels(view, part, clusters, candidates)
+        found = best_clusters(network, part, clusters, candidates)
         lists, whose = children.expanded(found.ids)
         there = lists < len(cluster)
         above = np.take_along_axis(found.values, whose, 1) if joint else np.ones_like(lists, dtype=np.float32)
-        best = best_labels(
-            network,
-            part,
-            len(cluster),
-            k,
-            candidates=np.minimum(lists, len(cluster) - 1).astype(np.int32),
-            prior=np.where(there, above, np.float32(0)),
-        ).top(k)
+        shown = Candidates(np.minimum(lists, len(cluster) - 1).astype(np.int32), np.where(there, above, np.float32(0)))
+        best = best_labels(network, part, len(cluster), k, shown=shown).top(k)
         ids.append(best.ids)
         values.append(best.values)
     return Scores(np.concatenate(ids), np.concatenate(values))

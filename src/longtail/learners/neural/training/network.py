@@ -15,19 +15,42 @@ from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.batches import Batch, in_length_order, state_tensor, token_tensors
-from longtail.learners.neural.encoders import EncoderNetwork
-from longtail.learners.neural.heads import HeadNetwork
+from longtail.learners.neural.encoders.base import EncoderNetwork
+from longtail.learners.neural.heads.base import HeadNetwork
+from longtail.learners.neural.training.batches import Batch, in_length_order, state_tensor, token_tensors
 
 
 class Network(nn.Module):
     def __init__(self, encoder: EncoderNetwork, head: HeadNetwork) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
+        #: Whether only the classifier is trained: the encoder then drops nothing, and has no gradients.
+        self.encoder_stands_still = False
+
+    def train(self, mode: bool = True) -> Network:
+        super().train(mode)
+        if self.encoder_stands_still:
+            self.encoder.eval()
+        return self
+
+    def encode(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
+        """What the encoder makes of the batch (B, T, width) or (B, width), or made of it before."""
+        if batch.hidden is not None:
+            return batch.hidden
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.encoder_stands_still):
+            found: Tensor = self.encoder(batch, hooks)
+        return found
 
     def forward(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
         """Logits (B, S) of the batch's labels."""
-        return self.head(self.encoder(batch, hooks), batch.mask, batch.labels, hooks)
+        return self.head(self.encode(batch, hooks), batch.mask, batch.labels, hooks)
+
+    def folded(self) -> Network:
+        """The network as it is kept: what only training needs is gone."""
+        return Network(self.encoder, self.head.folded()).eval()
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        return loss_of(logits, batch)
 
     def groups(self, rate: float, word_rate: float, label_rate: float, decay: float) -> list[dict[str, object]]:
         """Trained parameters by learning rate: layers, word vectors, label vectors."""
@@ -48,9 +71,9 @@ class Network(nn.Module):
 
         A document's vector is the direction of its tokens' mean, a label's that of its documents' sum.
         """
-        training, plain = self.training, self.encoder.plain
+        training, word_width = self.training, self.encoder.word_width
         self.eval()
-        means = torch.zeros(len(tokens), plain)
+        means = torch.zeros(len(tokens), word_width)
         length = torch.zeros(())
         for rows in in_length_order(tokens, 64):
             ids, mask = token_tensors(tokens, rows)
@@ -59,10 +82,10 @@ class Network(nn.Module):
             if values.ndim == 2:
                 means[rows] = values
                 continue
-            values = values[:, :, -plain:] * mask[:, :, None]
+            values = values[:, :, -word_width:] * mask[:, :, None]
             means[rows] = values.sum(dim=1) / mask.sum(dim=1, keepdim=True)
             length += values.norm(dim=2).sum()
-        centre = means.mean(dim=0) if self.encoder.centred else torch.zeros(plain)
+        centre = means.mean(dim=0) if self.encoder.centred else torch.zeros(word_width)
         vectors = functional.normalize(means - centre, dim=1).numpy()
         directions = functional.normalize(torch.from_numpy((Y.T @ vectors).astype(np.float32)), dim=1)
         self.head.start(directions, centre, max(float(length) / len(tokens.ids), 1e-6))

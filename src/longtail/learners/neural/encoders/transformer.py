@@ -17,13 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
+from longtail.capabilities import Capabilities
 from longtail.errors import LongtailError, UsageError, first_line
 from longtail.features.pretrained import PACKAGED
 from longtail.features.tokens import PAD, Tokens, cache_folder, cached
 from longtail.keep.files import atomic_file
 from longtail.learners.neural import pretrained
-from longtail.learners.neural.batches import in_length_order, token_tensors
-from longtail.learners.neural.encoders import Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.training.batches import in_length_order, token_tensors
 from longtail.part import Arrays, option
 from longtail.run import Run
 from longtail.sparse import starts_of
@@ -46,9 +47,9 @@ class Transformer(Encoder):
     dropout: float = option(0.1, "dropout of the last layer's output (BERT)", low=0, high=0.99)
 
     @property
-    def spaces(self) -> tuple[str, ...]:  # type: ignore[override]
+    def capabilities(self) -> Capabilities:
         # with frozen layers a training step starts above them, and never sees the tokens
-        return ("hidden",) if self.frozen else ("tokens", "hidden")
+        return Capabilities(spaces=("hidden",) if self.frozen else ("tokens", "hidden"), per_token=True)
 
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -161,7 +162,7 @@ class TransformerNetwork(EncoderNetwork):
         self.layers, self.frozen = len(self.stack), options.frozen
         if options.frozen > self.layers:
             raise UsageError(f"transformer.frozen is {options.frozen}, but {options.model} has {self.layers} layers")
-        self.width = self.plain = int(model.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        self.width = self.word_width = int(model.config.hidden_size)  # type: ignore[union-attr, arg-type]
         self.dropout = options.dropout
         if self.frozen:
             for part in (model.embeddings, *self.stack[: self.frozen]):
@@ -218,7 +219,7 @@ class TransformerNetwork(EncoderNetwork):
             hidden = _output(layer(hidden, _bias(mask)))  # anew: texts that a hook mixes grow on the way
             if number == self.layers:
                 hidden = functional.dropout(hidden, self.dropout, self.training)
-            hidden = hooks.at(f"layer {number}", hidden)
+            hidden = hooks.apply_at(f"layer {number}", hidden)
         return hidden
 
 

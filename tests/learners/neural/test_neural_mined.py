@@ -14,11 +14,12 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from short_text_cases import ONE, titles  # noqa: E402
 
-from longtail.learners.neural.batches import Batch, Batches, Children, ListedLabels, SharedLabels  # noqa: E402
-from longtail.learners.neural.heads import Pooled  # noqa: E402
-from longtail.learners.neural.network import Network, loss_of  # noqa: E402
-from longtail.learners.neural.synchronised import Mining, TwoHeads, score  # noqa: E402
-from longtail.learners.neural.titles import WeightedBag  # noqa: E402
+from longtail.learners.neural.encoders.short import WeightedBag  # noqa: E402
+from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
+from longtail.learners.neural.shortlists.base import Children, ListedLabels, SharedLabels  # noqa: E402
+from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, score  # noqa: E402
+from longtail.learners.neural.training.batches import Batch, Batches  # noqa: E402
+from longtail.learners.neural.training.network import Network, loss_of  # noqa: E402
 
 LABELS, WIDTH, DOCUMENTS = 12, 4, 10
 #: Four clusters of 4, 3, 3 and 2 labels.
@@ -69,7 +70,9 @@ def batch_of(Y: sp.csr_matrix, weights: Any = None, rows: Any = None, negatives:
 
 def drawn(batch: Batch, candidates: int, *, network: Any = None, step: int = 0, until: int = 0) -> tuple[Batch, Mining]:
     mining = Mining(CHILDREN, CLUSTER, candidates, until)
-    return mining.draw(batch, network or two_heads(), np.random.default_rng(0), step), mining
+    network = network or two_heads()
+    batch = mining.draw(batch, network, np.random.default_rng(0), step)
+    return mining.encoded(batch, network, network.encode(batch)), mining
 
 
 class TestLists:
@@ -114,7 +117,7 @@ class TestLists:
         assert made.labels.tolist() == [[4, 5, 6, 10, 11]]
         assert made.targets.tolist() == [[0, 0.5, 0, 0, 0]]
         assert made.weights is not None and made.weights.tolist() == [[1] * 5]
-        assert mining.targets_.tolist() == [[0, 0.5, 0, 0]]
+        assert mining._true_clusters(batch_of(Y))[0].tolist() == [[0, 0.5, 0, 0]]
 
     def test_own_clusters_come_first_however_sure_the_network_is_of_others(self) -> None:
         """Probabilities of 1 and 0 to the last digit: one more for the true ones would be a draw."""
@@ -146,12 +149,38 @@ class TestClusterTargets:
     @given(seed=st.integers(0, 100), weighted=st.booleans())
     def test_the_strongest_of_a_clusters_labels(self, seed: int, weighted: bool) -> None:
         Y, weights = targets(seed)
-        _, mining = drawn(batch_of(Y, weights if weighted else None), 2)
-        dense = Y.toarray()
+        batch = batch_of(Y, weights if weighted else None)
+        found, own = Mining(CHILDREN, CLUSTER, 2, 0)._true_clusters(batch)
+        dense, masked = Y.toarray(), np.zeros((DOCUMENTS, LABELS), dtype=bool)
         if weighted:
-            dense[Y.nonzero()] *= weights > 0  # a pair of weight 0 is no example
-        expected = np.stack([dense[:, cluster == CLUSTER].max(axis=1) for cluster in range(4)], axis=1)
-        np.testing.assert_array_equal(mining.targets_.numpy(), expected)
+            masked[Y.nonzero()] = weights == 0
+            dense[masked] = 0
+        by_cluster = [np.flatnonzero(cluster == CLUSTER) for cluster in range(4)]
+        expected = np.stack([dense[:, labels].max(axis=1) for labels in by_cluster], axis=1)
+        np.testing.assert_array_equal(found.numpy(), expected)
+        if not weighted:
+            assert own is None
+            return
+        none = np.stack([masked[:, labels].any(axis=1) for labels in by_cluster], axis=1) & (expected == 0)
+        assert own is not None and none.any()
+        np.testing.assert_array_equal(own.numpy(), ~none)
+
+    def test_a_cluster_of_masked_pairs_alone_is_no_example(self) -> None:
+        """Neither its loss nor its gradient knows whether the masked pair is there, and what its target is."""
+
+        def gradients(target: float, weight: float) -> list[Any]:
+            Y = np.zeros((1, LABELS), dtype=np.float32)
+            Y[0, [1, 5]] = 1.0, target  # of clusters 0 and 1
+            network = two_heads()
+            batch = batch_of(sp.csr_matrix(Y), np.array([1, weight], dtype=np.float32))
+            mining = Mining(CHILDREN, CLUSTER, 4, 0)
+            mining.encoded(batch, network, network.encode(batch))
+            mining.loss_.backward()
+            return [p.grad.to_dense() for p in (network.encoder.vectors, network.head.clusters.vectors.weight)]
+
+        masked, again, positive = gradients(1.0, 0.0), gradients(0.3, 0.0), gradients(1.0, 1.0)
+        assert all(torch.equal(one, other) for one, other in zip(masked, again, strict=True))
+        assert not masked[1][1].any() and masked[1][0].any() and positive[1][1].any()
 
     def test_their_loss_is_added(self) -> None:
         network, batch = two_heads(), batch_of(targets(1)[0])
@@ -161,7 +190,7 @@ class TestClusterTargets:
         same, unchanged, extra = mining.pairs(made, network, hidden, logits)
         assert same is made and unchanged is logits
         z = network.head.clusters(hidden, made.mask, torch.arange(4))
-        y = mining.targets_
+        y, _ = mining._true_clusters(batch)
         by_hand = -(y * z.sigmoid().log() + (1 - y) * (1 - z.sigmoid()).log()).sum() / DOCUMENTS
         torch.testing.assert_close(extra, by_hand)
 
@@ -170,8 +199,10 @@ class TestDetached:
     def gradients(self, step: int, until: int) -> tuple[Any, Any]:
         """What reaches the encoder of the labels' loss, and of the clusters'."""
         network = two_heads()
-        made, mining = drawn(batch_of(targets(1)[0]), 2, network=network, step=step, until=until)
+        batch = batch_of(targets(1)[0])
+        made, mining = drawn(batch, 2, network=network, step=step, until=until)
         hidden = network.encoder(made)
+        mining.encoded(batch, network, hidden)
         logits = network.head(hidden, made.mask, made.labels)
         _, _, extra = mining.pairs(made, network, hidden, logits)
         wanted = [network.encoder.vectors, network.head.labels.vectors.weight]
@@ -230,7 +261,7 @@ class TestScore:
     @pytest.mark.parametrize("joint", [True, False])
     @pytest.mark.parametrize("chunk", [2, 2048])
     def test_by_hand(self, joint: bool, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("longtail.learners.neural.synchronised.CHUNK", chunk)
+        monkeypatch.setattr("longtail.learners.neural.shortlists.mined.CHUNK", chunk)
         network, tokens, _ = self.made()
         found = score(network, tokens, CLUSTER, 2, LABELS, joint=joint)
         assert found.k == LABELS

@@ -15,27 +15,36 @@ from torch import Tensor
 from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.batches import Batch, Batches, LabelChoice
-from longtail.learners.neural.network import Network, loss_of, score_batches, to_device
-from longtail.learners.neural.optimiser import RowAdam, clip_norm
+from longtail.learners.neural.shortlists.base import LabelChoice
+from longtail.learners.neural.training.batches import Batch, Batches, KeptVectors, Share
+from longtail.learners.neural.training.network import Network, score_batches, to_device
+from longtail.learners.neural.training.optimiser import RowAdam, clip_norm
 from longtail.scores import Scores
+
+
+@dataclass(eq=False)
+class Checked:
+    """Documents to check on: with their targets, their tokens, and what frozen layers make of these."""
+
+    corpus: Corpus
+    tokens: Tokens
+    states: NDArray[np.float16] | None = None
 
 
 @dataclass(eq=False)
 class TrainingData:
     """What one network is trained on.
 
-    choice      which labels each batch's loss is taken over
-    valid       documents to check on: tokens, kept states, corpus with their targets, candidates (n, S) or None
+    choice  which labels each batch's loss is taken over
+    states  what the frozen layers make of the tokens, hidden what an encoder that stands still does, where kept
+    valid   documents to check on
     """
 
     tokens: Tokens
     choice: LabelChoice
     states: NDArray[np.float16] | None = None
-    valid: Corpus | None = None
-    valid_tokens: Tokens | None = None
-    valid_states: NDArray[np.float16] | None = None
-    valid_candidates: NDArray[np.int32] | None = None
+    valid: Checked | None = None
+    hidden: KeptVectors | None = None
 
 
 @dataclass(frozen=True)
@@ -61,27 +70,25 @@ class Schedule:
 
 class Module(lightning.LightningModule):
     def __init__(
-        self, network: Network, data: TrainingData, schedule: Schedule, hooks: Sequence[Hook], metric: str, k: int
+        self, network: Network, data: TrainingData, schedule: Schedule, hooks: Sequence[Hook], metric: str
     ) -> None:
         super().__init__()
         self.network = network
         # a list keeps Lightning from looking inside and the averaged copy from copying the data
         self._outside = _Outside(data, schedule, list(hooks))
-        self.metric, self.k = metric, k
+        self.metric, self.k = metric, max(5, int(metric.partition("@")[2]))
 
     # data
     def train_dataloader(self) -> Batches:
         data, schedule = self._outside.data, self._outside.schedule
-        return Batches(
-            data.tokens,
-            data.choice,
-            schedule.batch,
-            seed=schedule.seed,
-            states=data.states,
-            start=self.trainer.global_step,
-            rank=self.trainer.global_rank,
-            world=self.trainer.world_size,
-        )
+        share = Share(self.trainer.global_step, self.trainer.global_rank, self.trainer.world_size)
+        batches = Batches(data.tokens, data.choice, schedule.batch, seed=schedule.seed, states=data.states, share=share)
+        batches.hidden, batches.new_epoch = data.hidden, self._new_epoch
+        return batches
+
+    def _new_epoch(self) -> None:
+        for hook in self._outside.hooks:
+            hook.epoch(self.network, self._outside.data)
 
     def val_dataloader(self) -> list[int]:
         # one stand-in batch: validation scores all documents at once, in batches of its own
@@ -100,13 +107,15 @@ class Module(lightning.LightningModule):
             rng = np.random.default_rng([seed, 2 + number, step, self.trainer.global_rank])
             batch = hook.draw(batch, self.network, rng, step)
         together = Hooks(hooks)
-        hidden = self.network.encoder(batch, together)
+        hidden = self.network.encode(batch, together)
+        for hook in hooks:
+            batch = hook.encoded(batch, self.network, hidden)
         logits = self.network.head(hidden, batch.mask, batch.labels, together)
         extra: list[Tensor] = []
         for hook in hooks:
             batch, logits, more = hook.pairs(batch, self.network, hidden, logits)
             extra += [] if more is None else [more]
-        loss = loss_of(logits, batch)
+        loss = self.network.loss(logits, batch)
         for more in extra:
             loss = loss + more
         self.log("loss", loss.detach(), on_step=True, on_epoch=False, batch_size=len(batch))
@@ -130,22 +139,12 @@ class Module(lightning.LightningModule):
 
     # validation
     def validation_step(self, batch: int, batch_idx: int) -> None:
-        data = self._outside.data
-        assert data.valid is not None and data.valid_tokens is not None
-        scores = self.score(data.valid_tokens, data.valid.n_labels, self.k, data.valid_states, data.valid_candidates)
-        self.log(self.metric, torch.tensor(measure(scores, data.valid, self.metric)), batch_size=1, sync_dist=False)
-
-    def score(
-        self,
-        tokens: Tokens,
-        n_labels: int,
-        k: int,
-        states: NDArray[np.float16] | None,
-        candidates: NDArray[np.int32] | None,
-    ) -> Scores:
+        valid = self._outside.data.valid
+        assert valid is not None
         # folded, label vectors are made once, and not for every batch
         kept = Network(self.network.encoder, self.network.head.folded()).to(self.device)
-        return best_labels(kept, tokens, n_labels, k, states=states, candidates=candidates)
+        scores = best_labels(kept, valid.tokens, valid.corpus.n_labels, self.k, states=valid.states)
+        self.log(self.metric, torch.tensor(measure(scores, valid.corpus, self.metric)), batch_size=1, sync_dist=False)
 
 
 class _Outside:
@@ -171,6 +170,14 @@ def measure(scores: Scores, valid: Corpus, metric: str) -> float:
     return float(value)
 
 
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Labels a document is scored for: (n, S), or None for all; prior (n, S), if given, multiplies probabilities."""
+
+    labels: NDArray[np.int32] | None = None
+    prior: NDArray[np.float32] | None = None
+
+
 def best_labels(
     network: Network,
     tokens: Tokens,
@@ -178,11 +185,12 @@ def best_labels(
     k: int,
     *,
     states: NDArray[np.float16] | None = None,
-    candidates: NDArray[np.int32] | None = None,
-    prior: NDArray[np.float32] | None = None,
+    shown: Candidates | None = None,
     size: int = 64,
 ) -> Scores:
-    """The k best labels of each document; prior (n, S), if given, multiplies the probabilities of candidates."""
+    """The k best labels of each document, of all or of those it is shown."""
+    shown = shown or Candidates()
+    candidates, prior = shown.labels, shown.prior
     width = n_labels if candidates is None else candidates.shape[1]
     k = min(k, width)
     ids = np.full((len(tokens), k), -1, dtype=np.int32)

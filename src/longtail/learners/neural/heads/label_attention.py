@@ -1,4 +1,4 @@
-"""Heads: from one vector a token to one logit a label. A part holds the options, its network the weights.
+"""Label-wise attention: from one vector per token to one logit per label.
 
 Label-wise attention (AttentionXML, https://arxiv.org/abs/1811.01727) makes one context vector a document and label,
 
@@ -12,11 +12,9 @@ of each document. It is made for a block of labels at a time, and once more in t
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +22,9 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from longtail.augment.hooks import NONE, Hooks
-from longtail.part import Part, option
-
-if TYPE_CHECKING:
-    from longtail.learners.neural.encoders import EncoderNetwork
-    from longtail.learners.neural.label_text import AboutLabels
+from longtail.capabilities import Capabilities
+from longtail.learners.neural.heads.base import Head, HeadNetwork
+from longtail.part import option
 
 #: Strength of the label vectors' start, for queries, classifier vectors and document vectors, and what is left of
 #: the random start elsewhere (measured on documents held out of vuln-libraries' training data).
@@ -37,72 +33,40 @@ QUERY, VECTOR, DOCUMENT, REST = 5.0, 3.0, 12.0, 0.3
 BLOCK = 1 << 26
 
 
-class HeadNetwork(nn.Module, ABC):
-    """Vectors h (B, T, width) with their mask (B, T) in, logits out."""
-
-    @abstractmethod
-    def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
-        """Logits (B, S) of labels (S,) or (B, S)."""
-
-    @abstractmethod
-    def rows(self) -> list[Tensor]:
-        """Parameters with a row a label, which take the higher learning rate."""
-
-    def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
-        """Sets label vectors off from the documents that carry the label, where the head can."""
-
-    def bind(self, encoder: EncoderNetwork, about: AboutLabels) -> None:
-        """Takes what the head needs to know of the labels, for heads that read their texts."""
-
-    def folded(self) -> HeadNetwork:
-        """What is kept of it when training is over: itself, or a simpler network with the same logits."""
-        return self
-
-
-@dataclass(kw_only=True)
-class Head(Part, ABC):
-    kind: ClassVar[str] = "head"
-    spaces: ClassVar[tuple[str, ...]] = ()
-    #: Whether it looks at single tokens, and whether at the labels' texts.
-    reads_tokens: ClassVar[bool] = False
-    reads_texts: ClassVar[bool] = False
-
-    @abstractmethod
-    def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
-        """Weights as they are before training, drawn from torch's generator."""
-
-    def folded_network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
-        """A network of the kind that `HeadNetwork.folded` gives, for weights from a file."""
-        return self.network(width, plain, n_labels)
-
-
 @dataclass(kw_only=True)
 class LabelAttention(Head):
     """One context vector a label: each label looks at the words that matter to it."""
 
-    reads_tokens: ClassVar[bool] = True
-
     classifier: str = option("own", "own: a vector a label (measured best); shared: one layer for all (AttentionXML)",
                              choices=("own", "shared"))  # fmt: skip
-    hidden: int = option(256, "width of the shared classifier's hidden layer (AttentionXML: 256)", low=1, high=8192)
+    hidden: int = option(256, "width of the shared classifier's hidden layer (AttentionXML: 256)", low=1, high=8192,
+                         only={"classifier": "shared"})  # fmt: skip
     document: bool = option(
         True, "the whole document's vector beside the contexts: evidence of many words adds up (measured)"
     )
     bias: float = option(-6.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
 
-    spaces = ("context", "classifier")
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(spaces=("context", "classifier"), reads_tokens=True)
 
-    def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
-        return LabelAttentionNetwork(self, width, plain, n_labels)
+    @property
+    def starts_from_documents(self) -> bool:
+        return True
+
+    def network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
+        return LabelAttentionNetwork(self, width, word_width, n_labels)
 
 
 class LabelAttentionNetwork(HeadNetwork):
-    def __init__(self, options: LabelAttention, width: int, plain: int, n_labels: int) -> None:
+    def __init__(self, options: LabelAttention, width: int, word_width: int, n_labels: int) -> None:
         super().__init__()
         self.width, self.own = width, options.classifier == "own"
+        self.points = ("context",) if self.own else ("context", "classifier")
         self.widest = width if self.own else max(width, options.hidden)
         self.queries = nn.Embedding(n_labels, width, sparse=True)
         nn.init.xavier_normal_(self.queries.weight)
+        self.first_bias = options.bias
         if self.own:
             self.vectors = nn.Embedding(n_labels, width, sparse=True)
             nn.init.xavier_normal_(self.vectors.weight)
@@ -112,37 +76,53 @@ class LabelAttentionNetwork(HeadNetwork):
             self.inner = nn.Linear(width, options.hidden)
             self.outer = nn.Linear(options.hidden, 1)
             nn.init.constant_(self.outer.bias, options.bias)
-        self.plain = plain if options.document else 0
-        if self.plain:
-            self.document = nn.Embedding(n_labels, plain, sparse=True)
+        self.word_width = word_width if options.document else 0
+        if self.word_width:
+            self.document = nn.Embedding(n_labels, word_width, sparse=True)
             nn.init.xavier_normal_(self.document.weight)
-            self.register_buffer("centre", torch.zeros(plain))
+            self.register_buffer("centre", torch.zeros(word_width))
 
     def rows(self) -> list[Tensor]:
         own = [self.vectors.weight, self.bias.weight] if self.own else []
-        return [self.queries.weight, *own, *([self.document.weight] if self.plain else [])]
+        return [self.queries.weight, *own, *([self.document.weight] if self.word_width else [])]
+
+    def classifier(self) -> list[Tensor]:
+        parts: list[nn.Module] = [self.vectors, self.bias] if self.own else [self.inner, self.outer]
+        parts += [self.document] if self.word_width else []
+        return [parameter for part in parts for parameter in part.parameters()]
+
+    def restart(self) -> None:
+        if self.own:
+            nn.init.xavier_normal_(self.vectors.weight)
+            nn.init.constant_(self.bias.weight, self.first_bias)
+        else:
+            self.inner.reset_parameters()
+            self.outer.reset_parameters()
+            nn.init.constant_(self.outer.bias, self.first_bias)
+        if self.word_width:
+            nn.init.xavier_normal_(self.document.weight)
 
     @torch.no_grad()
     def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
         """Sets label vectors off from the documents that carry the label.
 
-        directions  (L, plain), unit vectors; rows of 0 for labels without documents
-        centre      (plain,), taken off a document's mean vector before it is brought to unit length
-        length      of a token's plain part on average: label vectors are made so that products do not depend on it
+        directions  (L, word_width), unit vectors; rows of 0 for labels without documents
+        centre      (word_width,), taken off a document's mean vector before it is brought to unit length
+        length      of a token's word_width part on average: label vectors are made so that products do not depend on it
         """
         known = directions.norm(dim=1) > 0
         for weight, strength in ((self.queries.weight, QUERY), *([(self.vectors.weight, VECTOR)] if self.own else [])):
             weight[known] *= REST
             weight[known, -directions.shape[1] :] = directions[known] * (strength / length)
-        if self.plain:
+        if self.word_width:
             self.document.weight[known] = directions[known] * DOCUMENT
             self.centre.copy_(centre)  # type: ignore[operator]
 
     def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
         logits = self._attended(hidden, mask, labels, hooks)
-        if not self.plain:
+        if not self.word_width:
             return logits
-        documents = hooks.at("context", self.documents(hidden, mask)[:, None])[:, 0]
+        documents = hooks.apply_at("context", self.documents(hidden, mask)[:, None])[:, 0]
         if labels.ndim == 1:
             return logits + documents @ self.document(labels).T
         # every document with every label of the batch is quicker than a row of weights for each pair
@@ -150,8 +130,8 @@ class LabelAttentionNetwork(HeadNetwork):
         return logits + (documents @ self.document(found).T).gather(1, places)
 
     def documents(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Unit vectors (B, plain) of the documents: the direction of their tokens' mean, from the centre."""
-        return document_vectors(hidden[:, :, -self.plain :], mask, self.centre)  # type: ignore[arg-type]
+        """Unit vectors (B, word_width) of the documents: the direction of their tokens' mean, from the centre."""
+        return document_vectors(hidden[:, :, -self.word_width :], mask, self.centre)  # type: ignore[arg-type]
 
     def _attended(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
         if labels.ndim == 2:
@@ -202,12 +182,12 @@ class LabelAttentionNetwork(HeadNetwork):
         """Logits (B, S) from attention before its softmax (B, S, T); contexts are made only where a hook asks."""
         attention = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=2)
         if hooks.wants("context") or (self.own and hooks.wants("classifier")):
-            return self._classify(hooks.at("context", attention @ hidden), classifier, hooks)
+            return self._classify(hooks.apply_at("context", attention @ hidden), classifier, hooks)
         if self.own:
             vectors, bias = classifier
             return (attention * (vectors @ hidden.transpose(1, 2))).sum(dim=2) + bias[..., 0]
         inner = functional.relu(attention @ functional.linear(hidden, self.inner.weight) + self.inner.bias)
-        return self.outer(hooks.at("classifier", inner))[..., 0]
+        return self.outer(hooks.apply_at("classifier", inner))[..., 0]
 
     # single pairs, for augmenters in the context space
     def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
@@ -227,7 +207,7 @@ class LabelAttentionNetwork(HeadNetwork):
     def pair_logits(self, contexts: Tensor, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
         """Logits (P,) of P pairs, documents (P,) and labels (P,), given their contexts (P, width)."""
         logits = self.classify(contexts, labels)
-        if self.plain:
+        if self.word_width:
             logits = logits + (self.documents(hidden, mask)[documents] * self.document(labels)).sum(dim=1)
         return logits
 
@@ -242,64 +222,13 @@ class LabelAttentionNetwork(HeadNetwork):
     def _classify(self, contexts: Tensor, classifier: list[Tensor], hooks: Hooks) -> Tensor:
         if self.own:
             vectors, bias = classifier
-            return (hooks.at("classifier", contexts) * vectors).sum(dim=-1) + bias[..., 0]
-        inner = hooks.at("classifier", functional.relu(self.inner(contexts)))
+            return (hooks.apply_at("classifier", contexts) * vectors).sum(dim=-1) + bias[..., 0]
+        inner = hooks.apply_at("classifier", functional.relu(self.inner(contexts)))
         return self.outer(inner)[..., 0]
 
 
-def document_vectors(plain: Tensor, mask: Tensor, centre: Tensor) -> Tensor:
-    """Unit vectors (B, plain) of the mean of the tokens' vectors (B, T, plain), seen from the centre."""
-    inside = mask[:, :, None].to(plain.dtype)
-    mean = (plain * inside).sum(dim=1) / inside.sum(dim=1)
+def document_vectors(word_width: Tensor, mask: Tensor, centre: Tensor) -> Tensor:
+    """Unit vectors (B, word_width) of the mean of the tokens' vectors (B, T, word_width), seen from the centre."""
+    inside = mask[:, :, None].to(word_width.dtype)
+    mean = (word_width * inside).sum(dim=1) / inside.sum(dim=1)
     return functional.normalize(mean - centre, dim=1)
-
-
-@dataclass(kw_only=True)
-class Pooled(Head):
-    """One vector a document, and a linear separator a label on top."""
-
-    pooling: str = option("mean", "mean of the tokens' vectors, or the first token's", choices=("mean", "first"))
-    bias: float = option(-4.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
-    strength: float = option(
-        0.0, "length of label vectors that start from the label's documents, where these have one vector; 0: at random",
-        low=0, high=1000,
-    )  # fmt: skip
-
-    def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
-        return PooledNetwork(self, width, n_labels)
-
-
-class PooledNetwork(HeadNetwork):
-    def __init__(self, options: Pooled, width: int, n_labels: int) -> None:
-        super().__init__()
-        self.pooling, self.strength = options.pooling, options.strength
-        self.vectors = nn.Embedding(n_labels, width, sparse=True)
-        nn.init.xavier_normal_(self.vectors.weight)
-        self.bias = nn.Embedding(n_labels, 1, sparse=True)
-        nn.init.constant_(self.bias.weight, options.bias)
-
-    def rows(self) -> list[Tensor]:
-        return [self.vectors.weight, self.bias.weight]
-
-    @torch.no_grad()
-    def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
-        known = directions.norm(dim=1) > 0
-        if self.strength and directions.shape[1] == self.vectors.embedding_dim:
-            self.vectors.weight[known] = directions[known] * self.strength
-
-    def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
-        if hidden.ndim == 2:
-            pooled = hidden
-        elif self.pooling == "first":
-            pooled = hidden[:, 0]
-        else:
-            pooled = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-        if labels.ndim == 1:
-            return pooled @ self.vectors(labels).T + self.bias(labels)[:, 0]
-        # a label of several lists is looked up once, and has one row of gradient
-        found, places = torch.unique(labels, return_inverse=True)
-        vectors, bias = (
-            functional.embedding(places, self.vectors(found)),
-            functional.embedding(places, self.bias(found)),
-        )
-        return (vectors @ pooled[:, :, None])[..., 0] + bias[..., 0]

@@ -1,12 +1,11 @@
-"""Encoders that read words: BiLSTM and a bag of embeddings. A part holds the options, its network the weights."""
+"""Encoders that read words: BiLSTM and a bag of embeddings."""
 
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,78 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from longtail.augment.hooks import NONE, Hooks
+from longtail.augment.hooks import Hooks
 from longtail.features.tokens import FIRST_WORD, PAD, Tokens, WordTokeniser
 from longtail.features.vectors import word_vectors
-from longtail.learners.neural.batches import Batch
-from longtail.part import Arrays, Part, option
+from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.part import Arrays, option
 from longtail.run import Run
-
-
-class EncoderNetwork(nn.Module, ABC):
-    """Tokens in, one vector a token out.
-
-    width   of the vectors
-    plain   how many of the last columns hold what a token is by itself: the mean of these tells documents apart
-    centred whether that mean is seen from the mean of all documents (encoders whose vectors share a direction)
-    layers  that hooks may reach, numbered from 1; those up to `frozen` are not trained
-    special_tokens  at either end of a text, which are no words of it
-    """
-
-    width: int
-    plain: int
-    centred: bool = False
-    layers: int = 1
-    frozen: int = 0
-    special_tokens: int = 0
-
-    @abstractmethod
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Embeddings (B, T, E) of tokens (B, T)."""
-
-    @abstractmethod
-    def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        """Vectors (B, T, width) from embeddings; positions outside the mask hold anything."""
-
-    def forward(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
-        embedded = self.embed(batch.tokens) if batch.states is None else batch.states
-        return self.encode(hooks.at("embedded", embedded), batch.mask, hooks)
-
-
-@dataclass(kw_only=True)
-class Encoder(Part, ABC):
-    """Options of an encoder, and the tokeniser it reads with."""
-
-    kind: ClassVar[str] = "encoder"
-    spaces: ClassVar[tuple[str, ...]] = ("tokens", "hidden")
-    #: Whether it gives one vector a document, not one a token.
-    whole: ClassVar[bool] = False
-    max_length: int = option(256, "tokens read of a document (AttentionXML: 500)", low=1, high=100_000)
-
-    @abstractmethod
-    def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
-        """Learns the vocabulary, or opens the one that comes with the encoder."""
-
-    @abstractmethod
-    def tokens(self, texts: Sequence[str], run: Run, *, keep: bool = False) -> Tokens:
-        """The texts' tokens; with `keep` those that are slow to make are kept on disk for the next run."""
-
-    @abstractmethod
-    def network(self) -> EncoderNetwork:
-        """Weights as they are before training, drawn from torch's generator."""
-
-    def check_weights(self, arrays: Arrays) -> None:
-        """Refuses stored weights of a learner that do not fit the options, before room is made for any of them."""
-        with torch.device("meta"):
-            expected = {name: tuple(weight.shape) for name, weight in self.network().state_dict().items()}
-        for name, array in arrays.items():
-            _, found, own = name.partition(".encoder.")
-            if found and expected.get(own) != array.shape:
-                raise ValueError(f"'{name}' is stored as {array.shape}, and must be {expected.get(own)}")
-
-    def states(self, network: EncoderNetwork, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
-        """float16 (tokens, E): what the frozen layers make of the tokens, where that is worth keeping."""
-        return None
 
 
 @dataclass(kw_only=True)
@@ -99,6 +32,10 @@ class WordEncoder(Encoder):
     min_df: int = option(1, "documents a word must be in (measured: rare labels hang on rare words)", low=1)
     max_words: int = option(500_000, "words kept, the most frequent (AttentionXML)", low=1)
     train_vectors: bool = option(True, "whether word embeddings are trained (AttentionXML: not on small corpora)")
+
+    @property
+    def trains_words(self) -> bool:
+        return self.train_vectors
 
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
         self.tokeniser_ = WordTokeniser.fitted(texts, min_df=self.min_df, max_words=self.max_words, run=run)
@@ -167,7 +104,7 @@ class BiLSTMNetwork(EncoderNetwork):
         self.backwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
         self.initial = nn.Parameter(torch.zeros(options.depth, 2, 2, options.hidden))
         self.width = 2 * options.hidden + options.size * options.skip
-        self.plain = options.size if options.skip else self.width
+        self.word_width = options.size if options.skip else self.width
 
     def embed(self, tokens: Tensor) -> Tensor:
         return functional.dropout(self.words(tokens), self.dropout_words, self.training)
@@ -184,7 +121,7 @@ class BiLSTMNetwork(EncoderNetwork):
             hidden = functional.dropout(hidden, self.dropout, self.training)
             if self.skip and layer == self.layers - 1:
                 hidden = torch.cat([hidden, embedded], dim=2)
-            hidden = hooks.at(f"layer {layer + 1}", hidden)
+            hidden = hooks.apply_at(f"layer {layer + 1}", hidden)
         return hidden
 
     @staticmethod
@@ -222,10 +159,10 @@ class BagNetwork(EncoderNetwork):
     def __init__(self, options: Bag) -> None:
         super().__init__()
         self.words = options.embedding()
-        self.dropout, self.width, self.plain = options.dropout, options.size, options.size
+        self.dropout, self.width, self.word_width = options.dropout, options.size, options.size
 
     def embed(self, tokens: Tensor) -> Tensor:
         return functional.dropout(self.words(tokens), self.dropout, self.training)
 
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        return hooks.at("layer 1", embedded)
+        return hooks.apply_at("layer 1", embedded)

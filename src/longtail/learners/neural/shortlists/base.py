@@ -1,57 +1,30 @@
-"""Batches of documents with the labels the loss is taken over, each a pure function of (seed, step).
+"""Which labels a loss is taken over: shared by a batch, or a list of each document's own.
 
-Because no batch depends on what was drawn before, a run that was killed goes on in the middle of an epoch with exactly
-the batches it would have seen.
+A stored pair of weight 0 is neither a positive nor a negative example in any of them. A `Shortlist` is the part that
+holds the options; a `LabelChoice` chooses for one network.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from longtail.features.tokens import PAD, Tokens
+from longtail.corpus import Corpus
+from longtail.features.tokens import Tokens
+from longtail.part import Arrays, Part
+from longtail.scores import Scores
 from longtail.sparse import pieces_of, starts_of
 
-#: Documents are sorted by length within so many batches: little padding, and still another mixture every epoch.
-BUCKET = 20
-
-
-@dataclass(eq=False)
-class Batch:
-    """B documents and the labels their loss is taken over.
-
-    rows     int64 (B,), numbers of the documents
-    tokens   int64 (B, T), padded with PAD
-    mask     bool (B, T), where there are tokens
-    labels   int64 (S,), the same for all documents, or (B, S), each document's own
-    targets  float (B, S), in [0, 1]
-    weights  float (B, S) or None for 1 everywhere; a pair of weight 0 has no say
-    states   float (B, T, width) or None: what the frozen part of the encoder makes of the tokens
-    """
-
-    rows: NDArray[np.int64]
-    tokens: Tensor
-    mask: Tensor
-    labels: Tensor
-    targets: Tensor
-    weights: Tensor | None = None
-    states: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def shared(self) -> bool:
-        """Whether all documents have the same labels."""
-        return self.labels.ndim == 1
+if TYPE_CHECKING:
+    from longtail.learners.neural.base import NeuralLearner, Task
+    from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.heads.base import HeadNetwork
+    from longtail.learners.neural.training.network import Network
 
 
 class LabelChoice(Protocol):
@@ -62,6 +35,41 @@ class LabelChoice(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
         """labels (S,) or (B, S), targets and weights (B, S)."""
         ...
+
+
+@dataclass(kw_only=True)
+class Shortlist(Part, ABC):
+    """How a network over all labels is trained, kept and asked, by way of the labels a document is shown."""
+
+    kind: ClassVar[str] = "shortlist"
+
+    @abstractmethod
+    def choice(self, corpus: Corpus) -> LabelChoice:
+        """Which labels a batch's loss is taken over."""
+
+    def train(self, learner: NeuralLearner, network: Network, task: Task) -> Network:
+        """Trains the network; gives what is kept of it."""
+        learner.train_network(network, replace(task, choice=self.choice(task.corpus)))
+        return network.folded()
+
+    def retune_choice(self, network: Network, corpus: Corpus, tokens: Tokens) -> LabelChoice:
+        """Which labels the loss of the second stage is taken over."""
+        return self.choice(corpus)
+
+    def kept_head(self, learner: NeuralLearner, encoder: EncoderNetwork, n_labels: int) -> HeadNetwork:
+        """The head of a network as it is kept, its weights still to come."""
+        head: HeadNetwork = learner.head.folded_network(encoder.width, encoder.word_width, n_labels)
+        return head
+
+    def best(self, network: Network, tokens: Tokens, n_labels: int, k: int) -> Scores:
+        """The k best labels of each document."""
+        from longtail.learners.neural.training.module import best_labels
+
+        return best_labels(network, tokens, n_labels, k)
+
+    def restore_for(self, n_labels: int, arrays: Arrays) -> None:
+        """Takes back what `state` gave, for so many labels."""
+        self.restore(arrays)
 
 
 @dataclass(eq=False)
@@ -172,6 +180,12 @@ class ListedLabels:
         return _targets(np.sort(lists, axis=1), self.Y, self.pair_weight, document, entries)
 
 
+def true_first(found: Scores, Y: sp.csr_matrix, count: int) -> NDArray[np.int32]:
+    """int32 (n, C): a document's true parents, then the best found ones; -1 where there are fewer."""
+    true: sp.csr_matrix = sp.csr_matrix((np.full(Y.nnz, 2, dtype=np.float32), Y.indices, Y.indptr), shape=Y.shape)
+    return Scores.from_csr(sp.csr_matrix(found.to_csr(Y.shape[1]) + true), count).ids
+
+
 def _targets(
     lists: NDArray[np.int64],
     Y: sp.csr_matrix,
@@ -201,80 +215,3 @@ def _stored(Y: sp.csr_matrix, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64
     lengths = Y.indptr[rows + 1] - starts
     document = np.repeat(np.arange(len(rows)), lengths)
     return document, pieces_of(starts, lengths)
-
-
-class Batches:
-    """The training batches of epoch after epoch, from a given step on.
-
-    Several processes share the batches of an epoch: process r of w takes every w-th.
-    """
-
-    def __init__(
-        self,
-        tokens: Tokens,
-        choice: LabelChoice,
-        size: int,
-        *,
-        seed: int,
-        states: NDArray[np.float16] | None = None,
-        start: int = 0,
-        rank: int = 0,
-        world: int = 1,
-    ) -> None:
-        self.tokens, self.choice, self.size, self.seed, self.states = tokens, choice, size, seed, states
-        self.rank, self.world = rank, world
-        self._next_epoch, self._position = divmod(start, len(self))
-
-    def __len__(self) -> int:
-        return math.ceil(math.ceil(len(self.tokens) / self.size) / self.world)
-
-    def __iter__(self) -> Iterator[Batch]:
-        epoch, position = self._next_epoch, self._position
-        self._next_epoch, self._position = epoch + 1, 0
-        order = self.order(epoch)
-        for number in range(position, len(self)):
-            mine = (number * self.world + self.rank) % len(order)
-            yield self.batch(order[mine], np.random.default_rng([self.seed, 1, epoch, mine]))
-
-    def order(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The documents of each batch of an epoch, batches of like length in random order."""
-        rng = np.random.default_rng([self.seed, 0, epoch])
-        shuffled = rng.permutation(len(self.tokens))
-        pool = np.arange(len(shuffled)) // (self.size * BUCKET)
-        shuffled = shuffled[np.lexsort((self.tokens.lengths[shuffled], pool))]
-        batches = [shuffled[start : start + self.size] for start in range(0, len(shuffled), self.size)]
-        return [batches[number] for number in rng.permutation(len(batches))]
-
-    def batch(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Batch:
-        labels, targets, weights = self.choice.choose(rows, rng)
-        return Batch(
-            rows,
-            *token_tensors(self.tokens, rows),
-            torch.from_numpy(labels),
-            torch.from_numpy(targets),
-            None if weights is None else torch.from_numpy(weights),
-            state_tensor(self.states, self.tokens, rows),
-        )
-
-
-def token_tensors(tokens: Tokens, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """Tokens (B, T) of some documents and the mask of where there are any."""
-    padded = torch.from_numpy(tokens.padded(rows))
-    return padded, padded != PAD
-
-
-def state_tensor(states: NDArray[np.float16] | None, tokens: Tokens, rows: NDArray[np.int64]) -> Tensor | None:
-    """float (B, T, width): the kept states of some documents' tokens, padded with 0; states has a row a token."""
-    if states is None:
-        return None
-    lengths = tokens.lengths[rows]
-    padded = np.zeros((len(rows), int(lengths.max()), states.shape[1]), dtype=np.float32)
-    for number, row in enumerate(rows):
-        padded[number, : lengths[number]] = states[tokens.indptr[row] : tokens.indptr[row + 1]]
-    return torch.from_numpy(padded)
-
-
-def in_length_order(tokens: Tokens, size: int) -> list[NDArray[np.int64]]:
-    """All documents in batches of like length: how predictions are made."""
-    order = np.argsort(tokens.lengths, kind="stable")
-    return [order[start : start + size] for start in range(0, len(order), size)]

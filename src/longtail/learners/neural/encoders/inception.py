@@ -21,9 +21,9 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from longtail.augment.hooks import Hooks
 from longtail.errors import UsageError
-from longtail.learners.neural.blocks import drop
-from longtail.learners.neural.encoders import EncoderNetwork
-from longtail.learners.neural.titles import TitleEncoder, TitleNetwork
+from longtail.learners.neural.encoders.base import EncoderNetwork
+from longtail.learners.neural.encoders.short import ShortTextEncoder, ShortTextNetwork
+from longtail.learners.neural.training.blocks import drop
 from longtail.part import option
 
 #: Widths of the three convolutions, the places they skip, and the width of the last one.
@@ -35,7 +35,7 @@ SHARE = 0.03
 
 
 @dataclass(kw_only=True)
-class Inception(TitleEncoder):
+class Inception(ShortTextEncoder):
     window: int = option(16, "first words of a text, which the convolutions see as channels (InceptionXML: 32)", low=1,
                          high=512)  # fmt: skip
     size: int = option(200, "width of the word embeddings (InceptionXML: 300)", low=NARROWEST, high=4096)
@@ -56,7 +56,7 @@ class Inception(TitleEncoder):
             raise UsageError(f"inception.size must be a multiple of {STRIDE}, not {self.size}")
 
 
-class InceptionNetwork(TitleNetwork):
+class InceptionNetwork(ShortTextNetwork):
     def __init__(self, options: Inception) -> None:
         super().__init__(options)
         self.window, self.dropout, self.routed = options.window, options.dropout, options.routed
@@ -75,7 +75,7 @@ class InceptionNetwork(TitleNetwork):
         places = (options.size // STRIDE - LAST) // STRIDE + 1
         self.features = channels * places
         self.gathered = nn.BatchNorm1d(channels)
-        self.width = self.plain = options.size if options.skip else self.features
+        self.width = self.word_width = options.size if options.skip else self.features
         self.layer = nn.Linear(self.features, self.width)
         self.layered = nn.LayerNorm(self.width)  # InceptionXML has a batch norm, which a batch of one text has not
         self.share = nn.Parameter(torch.tensor(SHARE)) if options.skip else None

@@ -12,9 +12,11 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning import pytorch as lightning
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping, WeightAveraging
@@ -22,12 +24,12 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.plugins import TorchCheckpointIO
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 
-from longtail.augment.hooks import Hook, Setting
+from longtail.augment.hooks import Hook, TrainingPlan
 from longtail.errors import UsageError
 from longtail.keep.files import atomic_file
-from longtail.learners.neural.module import Module, Schedule, TrainingData
-from longtail.learners.neural.network import Network
-from longtail.run import Run
+from longtail.learners.neural.training.module import Module, Schedule, TrainingData
+from longtail.learners.neural.training.network import Network
+from longtail.run import Hardware, Run
 
 #: Seconds between checkpoints of a run that keeps any.
 CHECKPOINT_SECONDS = 30
@@ -35,65 +37,39 @@ CHECKPOINT_SECONDS = 30
 ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "WORLD_SIZE")
 
 
-def train(
-    network: Network,
-    data: TrainingData,
-    schedule: Schedule,
-    hooks: Sequence[Hook],
-    setting: Setting,
-    *,
-    epochs: int,
-    metric: str,
-    patience: int,
-    average_from: int | None,
-    precision: str,
-    devices: int,
-    nodes: int,
-    logs: str | None,
-    title: str,
-    checkpoints: Path | None,
-    run: Run,
-) -> Network:
-    """The network trained, in place: with the weights of its best validation, averaged if so asked.
+@dataclass(frozen=True)
+class Course:
+    """How long one network is trained, and what is kept of it on the way.
 
-    checkpoints  a folder for this very fit: one that was interrupted goes on from what it finds there
+    metric        what the best epoch is best at, checked after each epoch where there are documents to check on
+    patience      epochs without a better one before training stops, 0 for never
+    average_from  step from which on weights are averaged, every `average_every` steps; None for never
+    checkpoints   a folder for this very fit: one that was interrupted goes on from what it finds there
     """
+
+    schedule: Schedule
+    epochs: int
+    metric: str = "nDCG@5"
+    patience: int = 0
+    average_from: int | None = None
+    average_every: int = 1
+    title: str = "Training"
+    checkpoints: Path | None = None
+
+
+def train(
+    network: Network, data: TrainingData, course: Course, hooks: Sequence[Hook], plan: TrainingPlan, run: Run
+) -> Network:
+    """The network trained, in place: with the weights of its best validation, averaged if so asked."""
     for hook in hooks:
-        hook.begin(setting)
+        hook.begin(plan)
     network.train()
-    module = Module(network, data, schedule, hooks, metric, k=max(5, int(metric.partition("@")[2])))
-    strategy = _strategy(devices, nodes)
-    average = None if average_from is None else AveragedWeights(average_from)
-    # processes of their own have no bar, which only the caller can draw
-    callbacks: list[Callback] = [_Bar(run, title, schedule.steps) if strategy == "auto" else _OneThread()]
-    callbacks += [] if average is None else [average]
-    callbacks += [KeepBest(metric, average), _Until(schedule.steps)]
-    if data.valid is not None and patience:
-        callbacks.append(EarlyStopping(metric, mode="max", patience=patience, check_finite=False))
+    module = Module(network, data, course.schedule, hooks, course.metric)
+    checkpoints = course.checkpoints
     if checkpoints is not None:
         checkpoints.mkdir(parents=True, exist_ok=True)
-        callbacks.append(Checkpoints(checkpoints, CHECKPOINT_SECONDS, schedule.steps))
     with quiet(), torch_threads(run.workers), _as_before():
-        trainer = lightning.Trainer(
-            accelerator="auto",
-            strategy=strategy,
-            devices=devices or 1,
-            num_nodes=nodes,
-            precision=precision,  # type: ignore[arg-type]
-            # and no max_steps, with which Lightning loses an epoch when it goes on from the end of one
-            max_epochs=epochs,
-            callbacks=callbacks,
-            logger=_loggers(logs, title),
-            plugins=[AtomicFiles()],
-            enable_checkpointing=checkpoints is not None,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=0,
-            log_every_n_steps=50,
-            deterministic=True,
-            use_distributed_sampler=False,
-            default_root_dir=checkpoints,
-        )
+        trainer = _trainer(course, hooks, data.valid is not None, run)
         try:
             trainer.fit(module, ckpt_path=_latest(checkpoints), weights_only=True)
         except SystemExit:
@@ -107,15 +83,50 @@ def train(
     return network
 
 
-def _strategy(devices: int, nodes: int) -> str | Strategy:
+def _trainer(course: Course, hooks: Sequence[Hook], checked: bool, run: Run) -> lightning.Trainer:
+    hardware = run.hardware
+    strategy = _strategy(hardware)
+    average = None if course.average_from is None else AveragedWeights(course.average_from, course.average_every)
+    steps, checkpoints = course.schedule.steps, course.checkpoints
+    # processes of their own have no bar, which only the caller can draw
+    callbacks: list[Callback] = [_Bar(run, course.title, steps) if strategy == "auto" else _OneThread()]
+    callbacks += [] if average is None else [average]
+    callbacks += [KeepBest(course.metric, average), _Until(steps), HookStates(hooks)]
+    if checked and course.patience:
+        callbacks.append(EarlyStopping(course.metric, mode="max", patience=course.patience, check_finite=False))
+    if checkpoints is not None:
+        callbacks.append(Checkpoints(checkpoints, CHECKPOINT_SECONDS, steps))
+    return lightning.Trainer(
+        accelerator="auto",
+        strategy=strategy,
+        devices=hardware.devices,
+        num_nodes=hardware.nodes,
+        precision=hardware.precision,  # type: ignore[arg-type]
+        # and no max_steps, with which Lightning loses an epoch when it goes on from the end of one
+        max_epochs=course.epochs,
+        callbacks=callbacks,
+        logger=_loggers(hardware.logs, course.title),
+        plugins=[AtomicFiles()],
+        enable_checkpointing=checkpoints is not None,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=50,
+        deterministic=True,
+        use_distributed_sampler=False,
+        default_root_dir=checkpoints,
+    )
+
+
+def _strategy(hardware: Hardware) -> str | Strategy:
     """How several processes train together: forked ones share the data and give the weights back to their caller.
 
     Lightning's own choice would start the caller's whole program once more for each device.
     """
-    if devices * nodes <= 1:
+    if hardware.devices * hardware.nodes <= 1:
         return "auto"
     if "fork" not in multiprocessing.get_all_start_methods():
-        raise UsageError(f"devices is {devices}, but this system cannot fork processes: set it to 1")
+        raise UsageError(f"devices is {hardware.devices}, but this system cannot fork processes: set it to 1")
     # of the ways processes talk to each other, gloo is the one that takes sparse gradients
     return DDPStrategy(start_method="fork", process_group_backend="gloo")
 
@@ -184,14 +195,14 @@ class Checkpoints(Checkpoint):
 
 
 class AveragedWeights(WeightAveraging):
-    """Stochastic weight averaging: the equal average of the weights after every step from a given one on."""
+    """Stochastic weight averaging: the equal average of the weights from a given step on, after every so many."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, every: int = 1) -> None:
         super().__init__()
-        self.start = start
+        self.start, self.every = start, every
 
     def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
-        return step_idx is not None and step_idx >= self.start
+        return step_idx is not None and step_idx >= self.start and (step_idx - self.start) % self.every == 0
 
     @property
     def begun(self) -> bool:
@@ -242,6 +253,29 @@ class KeepBest(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.weights = state_dict["best"], state_dict["weights"]
+
+
+class HookStates(Callback):
+    """What hooks remember travels in checkpoints; arrays as tensors, for nothing else is read back from a file."""
+
+    def __init__(self, hooks: Sequence[Hook]) -> None:
+        self.hooks = list(hooks)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            str(number): {
+                name: torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
+                for name, value in hook.state().items()
+            }
+            for number, hook in enumerate(self.hooks)
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for number, hook in enumerate(self.hooks):
+            kept = state_dict[str(number)]
+            hook.restore_state(
+                {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in kept.items()}
+            )
 
 
 class _Bar(Callback):

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 torch = pytest.importorskip("torch")
 
 from longtail.features.tokens import FIRST_WORD  # noqa: E402
-from longtail.learners.neural.batches import Batch, token_tensors  # noqa: E402
-from longtail.learners.neural.blocks import NeighbourSums, Residual, WordSums, drop, neighbour_sums  # noqa: E402
-from longtail.learners.neural.titles import WeightedBag  # noqa: E402
+from longtail.learners.neural.encoders.short import WeightedBag  # noqa: E402
+from longtail.learners.neural.training.batches import Batch, token_tensors  # noqa: E402
+from longtail.learners.neural.training.blocks import NeighbourSums, Residual, WordSums, drop, neighbour_sums  # noqa: E402
 from longtail.run import Run  # noqa: E402
 
 RUN = Run(threads=1)

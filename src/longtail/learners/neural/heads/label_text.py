@@ -14,10 +14,9 @@ vectors are made once and for all, and what is kept is a plain linear classifier
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -25,52 +24,32 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from longtail.augment.hooks import NONE, Hooks
+from longtail.capabilities import Capabilities
 from longtail.errors import UsageError
-from longtail.learners.neural.blocks import Residual, WordSums, drop, neighbour_sums
-from longtail.learners.neural.encoders import EncoderNetwork
-from longtail.learners.neural.heads import Head, HeadNetwork, Pooled, PooledNetwork
+from longtail.learners.neural.encoders.base import EncoderNetwork
+from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
+from longtail.learners.neural.heads.pooled import Pooled, PooledNetwork
+from longtail.learners.neural.training.blocks import Residual, WordSums, drop, neighbour_sums
 from longtail.part import option
-from longtail.sparse import unit_rows
 
 #: Labels whose vectors are made at once when training is over.
 CHUNK = 8192
 
 
-@dataclass(eq=False)
-class AboutLabels:
-    """What a head may know of the labels.
-
-    texts  csr float32 (L, V), TF-IDF weights of the words of each label's text, rows of unit length
-    graph  csr float32 (L, L), the label correlation graph scaled for propagation
-    """
-
-    texts: sp.csr_matrix
-    graph: sp.csr_matrix | None = None
-
-    def of_clusters(self, cluster: NDArray[np.int32]) -> AboutLabels:
-        """The same of clusters of labels, given each label's: their texts together, their edges together."""
-        L = len(cluster)
-        belongs = sp.csr_matrix((np.ones(L, dtype=np.float32), (cluster, np.arange(L))))
-        texts = unit_rows(sp.csr_matrix(belongs @ self.texts))
-        return AboutLabels(
-            texts, None if self.graph is None else unit_rows(sp.csr_matrix(belongs @ self.graph @ belongs.T))
-        )
-
-
 @dataclass(kw_only=True)
 class LabelText(Head):
-    reads_texts: ClassVar[bool] = True
-
     graph: bool = option(False, "neighbours' texts beside the label's own (ECLARE, InceptionXML-LF: yes)")
     free: bool = option(True, "a vector of the label's own beside what its text says (DECAF, ECLARE)")
     start: str = option(
         "zero", "free vectors start at zero (measured), from the text (DECAF), or from the neighbours' texts (ECLARE)",
-        choices=("zero", "text", "graph"),
+        choices=("zero", "text", "graph"), only={"free": True},
     )  # fmt: skip
     join: str = option("gates", "gates (DECAF) or attention (ECLARE) over the label's vectors",
                        choices=("gates", "attention"))  # fmt: skip
     residual: bool = option(False, "a residual block behind each text (DECAF, ECLARE, InceptionXML-LF: yes)")
-    gelu: bool = option(False, "GELU and learnt factors in the residual block (InceptionXML-LF)")
+    gelu: bool = option(
+        False, "GELU and learnt factors in the residual block (InceptionXML-LF)", only={"residual": True}
+    )
     dropout: float = option(0.2, "dropout in residual blocks and attention (ECLARE: 0.2)", low=0, high=0.99)
     bias: float = option(-8.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
 
@@ -78,12 +57,18 @@ class LabelText(Head):
         super().validate()
         if self.start == "graph" and not self.graph:
             raise UsageError('label-text.start = "graph" needs label-text.graph = true')
+        if self.dropout != 0.2 and not self.residual and self.join == "gates":
+            raise UsageError("label-text.dropout counts only where residual is true or join is attention; leave it out")
 
-    def network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(needs=("label texts",))
+
+    def network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
         return LabelTextNetwork(self, width, n_labels)
 
-    def folded_network(self, width: int, plain: int, n_labels: int) -> HeadNetwork:
-        return Pooled().network(width, plain, n_labels)
+    def folded_network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
+        return Pooled().network(width, word_width, n_labels)
 
 
 class LabelTextNetwork(HeadNetwork):
@@ -106,7 +91,7 @@ class LabelTextNetwork(HeadNetwork):
             self.choose = spectral_norm(nn.Linear(self.parts * width, self.parts))
         self._words: list[nn.Embedding] = []  # the encoder's, not this module's own
 
-    def bind(self, encoder: EncoderNetwork, about: AboutLabels) -> None:
+    def bind(self, encoder: EncoderNetwork, facts: LabelFacts) -> None:
         """Reads the labels' texts with the encoder's word vectors; free vectors start from them."""
         words: nn.Embedding = encoder.words  # type: ignore[assignment]
         if words.embedding_dim > self.width:
@@ -115,10 +100,10 @@ class LabelTextNetwork(HeadNetwork):
                 "more channels, or skip = true, make the encoder as wide"
             )
         self._words = [words]
-        self.texts = WordSums(about.texts)
+        self.texts = WordSums(facts.texts)
         if self.options.graph:
-            assert about.graph is not None
-            self.around = neighbour_sums(about.graph, about.texts)
+            assert facts.graph is not None
+            self.around = neighbour_sums(facts.graph, facts.texts)
         if self.vectors is not None:
             nn.init.zeros_(self.vectors.weight)
             if self.options.start != "zero":
@@ -133,6 +118,12 @@ class LabelTextNetwork(HeadNetwork):
 
     def rows(self) -> list[Tensor]:
         return [self.bias.weight, *([] if self.vectors is None else [self.vectors.weight])]
+
+    def classifier(self) -> list[Tensor]:
+        return [] if self.vectors is None else [self.vectors.weight, self.bias.weight]
+
+    def restart(self) -> None:
+        raise NotImplementedError("a second stage has label vectors that are made, see `folded`")
 
     def label_vectors(self, labels: NDArray[np.int64]) -> Tensor:
         """(S, width) of labels (S,)."""

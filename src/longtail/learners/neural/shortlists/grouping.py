@@ -12,7 +12,7 @@ from longtail.arrays import SparseRows, largest_entries
 from longtail.cluster.balanced import balanced
 from longtail.corpus import Corpus
 from longtail.learners.neural.base import texts_of
-from longtail.learners.neural.label_text import AboutLabels
+from longtail.learners.neural.heads.base import LabelFacts
 from longtail.run import Run
 from longtail.sparse import unit_rows
 
@@ -25,8 +25,8 @@ CHUNK = 8192
 HEAD = 500
 
 
-def label_clusters(
-    encoder: Any, corpus: Corpus, about: AboutLabels, size: int, run: Run, head: int = HEAD
+def grouped_labels(
+    encoder: Any, corpus: Corpus, facts: LabelFacts, size: int, run: Run, head: int = HEAD
 ) -> NDArray[np.int32]:
     """int32 (L,): clusters of at most `size` labels, by the words of their documents, smoothed along the graph if any.
 
@@ -35,9 +35,9 @@ def label_clusters(
     X = encoder.weights(encoder.tokens(texts_of(corpus), run))
     made = sp.csr_matrix(corpus.positives().T @ X)
     empty = np.diff(made.indptr) == 0
-    made = unit_rows(made) + sp.csr_matrix(sp.diags_array(empty.astype(np.float32)) @ about.texts)
-    if about.graph is not None:
-        made = smoothed(about.graph, sp.csr_matrix(made), run)
+    made = unit_rows(made) + sp.csr_matrix(sp.diags_array(empty.astype(np.float32)) @ facts.texts)
+    if facts.graph is not None:
+        made = smoothed(facts.graph, sp.csr_matrix(made), run)
     return grouped(sp.csr_matrix(made), corpus.labels.frequency > head, size, run)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,16 +13,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.augment.hooks import Hooks
+from longtail.capabilities import Capabilities
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.blocks import Residual, drop
-from longtail.learners.neural.encoders import EncoderNetwork, WordEncoder
+from longtail.learners.neural.encoders.base import EncoderNetwork
+from longtail.learners.neural.encoders.words import WordEncoder
+from longtail.learners.neural.training.blocks import Residual, drop
 from longtail.part import Arrays, option
 
 
-class TitleNetwork(EncoderNetwork):
+class ShortTextNetwork(EncoderNetwork):
     """Tokens in, one vector a document (B, width) out. Words count as much as they are rare (TF-IDF)."""
 
-    def __init__(self, options: TitleEncoder) -> None:
+    def __init__(self, options: ShortTextEncoder) -> None:
         super().__init__()
         self.words = options.embedding()
         self.dropout_words = options.dropout_words
@@ -37,14 +39,16 @@ class TitleNetwork(EncoderNetwork):
 
 
 @dataclass(kw_only=True)
-class TitleEncoder(WordEncoder):
+class ShortTextEncoder(WordEncoder):
     """Options of an encoder of short texts."""
 
-    spaces: ClassVar[tuple[str, ...]] = ("tokens",)
-    whole: ClassVar[bool] = True
     max_length: int = option(128, "words read of a text", low=1, high=100_000)
     size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
     dropout_words: float = option(0.0, "dropout of word embeddings", low=0, high=0.99)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(spaces=("tokens",))
 
     def fit_tokeniser(self, texts: Any, run: Any) -> None:
         super().fit_tokeniser(texts, run)
@@ -80,7 +84,7 @@ class TitleEncoder(WordEncoder):
 
 
 @dataclass(kw_only=True)
-class WeightedBag(TitleEncoder):
+class WeightedBag(ShortTextEncoder):
     """Astec's encoder (https://arxiv.org/abs/2111.06685): a weighted sum of word embeddings, and a residual block."""
 
     dropout: float = option(0.5, "dropout of the document's vector (Astec)", low=0, high=0.99)
@@ -91,12 +95,12 @@ class WeightedBag(TitleEncoder):
         return WeightedBagNetwork(self)
 
 
-class WeightedBagNetwork(TitleNetwork):
+class WeightedBagNetwork(ShortTextNetwork):
     def __init__(self, options: WeightedBag) -> None:
         super().__init__(options)
         self.dropout, self.rectified = options.dropout, options.rectified
         self.block = Residual(options.size, options.dropout) if options.residual else None
-        self.width = self.plain = options.size
+        self.width = self.word_width = options.size
 
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
         vector = (embedded * mask[:, :, None]).sum(dim=1)

@@ -1,0 +1,99 @@
+"""What a head is: it turns vectors into one logit per label. A part holds the options, its network the weights."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from longtail.augment.hooks import NONE, Hooks
+from longtail.errors import UsageError
+from longtail.part import Part
+from longtail.sparse import unit_rows
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+
+
+@dataclass(eq=False)
+class LabelFacts:
+    """What a head may know of the labels.
+
+    texts  csr float32 (L, V), TF-IDF weights of the words of each label's text, rows of unit length
+    graph  csr float32 (L, L), the label correlation graph scaled for propagation
+    """
+
+    texts: sp.csr_matrix
+    graph: sp.csr_matrix | None = None
+
+    def of_clusters(self, cluster: NDArray[np.int32]) -> LabelFacts:
+        """The same of clusters of labels, given each label's: their texts together, their edges together."""
+        L = len(cluster)
+        belongs = sp.csr_matrix((np.ones(L, dtype=np.float32), (cluster, np.arange(L))))
+        texts = unit_rows(sp.csr_matrix(belongs @ self.texts))
+        return LabelFacts(
+            texts, None if self.graph is None else unit_rows(sp.csr_matrix(belongs @ self.graph @ belongs.T))
+        )
+
+
+class HeadNetwork(nn.Module, ABC):
+    """Vectors h (B, T, width) with their mask (B, T) in, logits out."""
+
+    #: Points of its forward pass at which hooks may change vectors.
+    points: tuple[str, ...] = ()
+
+    @abstractmethod
+    def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        """Logits (B, S) of labels (S,) or (B, S)."""
+
+    @abstractmethod
+    def rows(self) -> list[Tensor]:
+        """Parameters with a row per label, which take the higher learning rate."""
+
+    @abstractmethod
+    def classifier(self) -> list[Tensor]:
+        """Parameters that make logits of what the network found: those a second stage tunes."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Draws the classifier anew, as it was before training."""
+
+    def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
+        """Sets label vectors off from the documents that carry the label, where the head can."""
+
+    def bind(self, encoder: EncoderNetwork, facts: LabelFacts) -> None:
+        """Takes what the head needs to know of the labels, for heads that read their texts."""
+
+    def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        """Logits (P,) of vectors (P, width) in the space "context", one for each of labels (P,)."""
+        raise UsageError("examples in the classifier's space need a head with label-wise attention")
+
+    def folded(self) -> HeadNetwork:
+        """What is kept of it when training is over: itself, or a simpler network with the same logits."""
+        return self
+
+
+@dataclass(kw_only=True)
+class Head(Part, ABC):
+    kind: ClassVar[str] = "head"
+
+    @property
+    def starts_from_documents(self) -> bool:
+        """Whether its label vectors can start from the documents that carry the label."""
+        return False
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        """Refuses options that this encoder leaves without any effect."""
+
+    @abstractmethod
+    def network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
+        """Weights as they are before training, drawn from torch's generator."""
+
+    def folded_network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
+        """A network of the kind that `HeadNetwork.folded` gives, for weights from a file."""
+        return self.network(width, word_width, n_labels)

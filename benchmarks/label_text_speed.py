@@ -32,9 +32,9 @@ STEPS = 20
 TURNS = "parabel-1-turns"
 #: Ways of finding labels that the 300,000 are tried with, beside the default.
 OTHER_WAYS: dict[str, dict[str, Any]] = {
-    "astec-modules": {"part": "astec", "modules": True},
+    "astec-modules": {"part": "astec-modules"},
     **{
-        f"{learner}-clusters": {"part": learner, "shortlist": "clusters", "batch": 64}
+        f"{learner}-clusters": {"part": learner, "shortlist": "label-clusters", "batch": 64}
         for learner in ("decaf", "eclare", *CONVOLUTIONS)
     },
 }

@@ -51,7 +51,7 @@ BATCH, EMBEDDING, HIDDEN = 32, 300, 256  # of a direction, and of the classifier
 SAME: dict[str, Any] = {
     "part": "attentionxml",
     "batch": BATCH,
-    "negatives": 0,
+    "shortlist": "all-labels",
     "start": "random",
     "rate": 0.001,
     "word_rate": 0.001,
@@ -62,7 +62,7 @@ SAME: dict[str, Any] = {
 #: Our rows: the learner and its hooks.
 OURS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "same": (SAME, []),
-    "shortlist": ({**SAME, "negatives": 400}, []),
+    "shortlist": ({**SAME, "shortlist": "sampled-labels"}, []),
     "default": ({"part": "attentionxml", "batch": BATCH}, []),
     "tailmix": ({"part": "attentionxml", "batch": BATCH}, ["tailmix"]),
 }
@@ -198,7 +198,7 @@ def largest_difference() -> float:
     """Between the logits of the plain network and of ours with the same weights, over some batches."""
     data, learner, run = corpus(), learner_of("same"), Run()
     learner.encoder.fit_tokeniser(data.texts, run)
-    ours = learner._new_network(data.n_labels, run).eval()
+    ours = learner.new_network(data.n_labels, run).eval()
     plain = PlainNetwork(learner.encoder.tokeniser_.size, data.n_labels).like(ours).eval()
     batches = Batches(learner.encoder.tokens(data.texts, run), SharedLabels(data.Y, None, 0), BATCH, seed=0)
     with torch.inference_mode():

@@ -15,7 +15,7 @@ import typer.main
 from longtail.cli import app
 from longtail.errors import UsageError
 from longtail.recipe import Recipe, named, summaries
-from longtail.registry import Entry, entries
+from longtail.registry import Entry, build, entries
 from longtail.tagger import Tagger
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -74,6 +74,25 @@ def test_tables_of_what_goes_together_say_what_a_tagger_takes() -> None:
                 assert mark == "·", f"{augmenter} and {learner}: {refused}"
             else:
                 assert mark == "✓", f"{augmenter} and {learner} go together"
+
+
+def test_tables_of_encoders_and_heads_say_what_a_learner_takes() -> None:
+    made = tables("goes_with").encoders().splitlines()
+    heads = re.findall(r"`([\w-]+)`", made[0])
+    for line in made[2:]:
+        encoder, _, _, *marks = (cell.strip() for cell in line.strip("|").split("|"))
+        for head, mark in zip(heads, marks, strict=True):
+            # DECAF tells heads of label texts but takes short-text encoders only; AttentionXML is the other way round
+            refused = 0
+            for learner in ("decaf", "attentionxml"):
+                try:
+                    build({"part": learner, "encoder": encoder.strip("`"), "head": head})
+                except UsageError:
+                    refused += 1
+            if mark == "·":
+                assert refused == 2, f"{encoder} and {head} go together"
+            elif head != "label-text":
+                assert refused < 2, f"{encoder} and {head} do not go together"
 
 
 def test_the_registry_says_what_capabilities_say() -> None:

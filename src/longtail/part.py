@@ -20,6 +20,15 @@ from longtail.errors import UsageError, nearest
 
 Arrays = Mapping[str, NDArray[Any]]
 
+#: Registered names by "module:Class"; the registry fills it, for it knows parts and parts know nothing of it.
+NAMES: dict[str, str] = {}
+
+
+def shown_name(part: Part | type[Part]) -> str:
+    """What messages call a part: its registered name, or that of its class."""
+    cls = part if isinstance(part, type) else type(part)
+    return NAMES.get(f"{cls.__module__}:{cls.__qualname__}", cls.__name__)
+
 
 def option(
     default: Any,
@@ -92,13 +101,11 @@ class Part:
 
 def _refuse_idle(part: Part, f: Field[Any]) -> None:
     """Refuses an option that the part's other options leave without any effect."""
-    from longtail.registry import name_of
-
     for other, wanted in f.metadata["only"].items():
         allowed = wanted if isinstance(wanted, tuple) else (wanted,)
         if getattr(part, other) not in allowed:
             shown = " or ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in allowed)
-            raise UsageError(f"{name_of(part)}.{f.name} counts only where {other} is {shown}; leave it out")
+            raise UsageError(f"{shown_name(part)}.{f.name} counts only where {other} is {shown}; leave it out")
 
 
 def _unfitted(value: Any) -> Any:
@@ -110,10 +117,8 @@ def _unfitted(value: Any) -> Any:
 def require_field(part: Part | type[Part], name: str) -> None:
     known = {f.name for f in fields(part)}
     if name not in known:
-        from longtail.registry import name_of
-
         raise UsageError(
-            f"'{name_of(part)}' has no option '{name}'; {nearest(name, known) if known else 'it has none'}"
+            f"'{shown_name(part)}' has no option '{name}'; {nearest(name, known) if known else 'it has none'}"
         )
 
 
@@ -138,10 +143,8 @@ def _is_number(value: Any) -> bool:
 
 def _checked(part: Part, f: Field[Any], hint: Any, value: Any) -> Any:
     """The value as its declared type (an int is welcome where a float is meant), or a UsageError naming the field."""
-    from longtail.registry import name_of
-
     def refuse(wanted: str) -> UsageError:
-        return UsageError(f"{name_of(part)}.{f.name} must be {wanted}, not {value!r}")
+        return UsageError(f"{shown_name(part)}.{f.name} must be {wanted}, not {value!r}")
 
     accepted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     plain = [t for t in accepted if t in (int, float, str, bool)]
@@ -169,5 +172,5 @@ def _checked(part: Part, f: Field[Any], hint: Any, value: Any) -> Any:
         if isinstance(value, int | float) and high is not None and value > high:
             raise refuse(f"at most {high}")
         if choices is not None and value not in choices:
-            raise UsageError(f"{name_of(part)}.{f.name} cannot be {value!r}; {nearest(str(value), choices)}")
+            raise UsageError(f"{shown_name(part)}.{f.name} cannot be {value!r}; {nearest(str(value), choices)}")
     return value

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import UsageError, nearest
-from longtail.part import Part, require_field
+from longtail.part import NAMES, Part, require_field
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,19 +51,18 @@ class Entry:
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _ENTRIES: dict[str, Entry] = {}
-_NAMES: dict[str, str] = {}  # target -> name
 
 
 def register(name: str, kind: str, target: str, space: str, paper: str, summary: str, extra: str = "") -> None:
     """Adds a part; a name or class already taken, or a name that is not kebab-case, is refused."""
-    if name in _ENTRIES or target in _NAMES:
+    if name in _ENTRIES or target in NAMES:
         raise ValueError(f"'{name}' ({target}) is registered already")
     if not _NAME.fullmatch(name):
         raise ValueError(f"'{name}' is not kebab-case")
     if kind not in KINDS:
         raise ValueError(f"unknown kind '{kind}'")
     _ENTRIES[name] = Entry(name, kind, target, space, paper, summary, extra)
-    _NAMES[target] = name
+    NAMES[target] = name
 
 
 _LINEAR = "longtail.learners.linear"
@@ -229,7 +228,9 @@ def _entry_of(name: str) -> Entry:
         raise UsageError(f"{where} cannot be used: it is not a learner, augmenter or another kind of part")
     summary = (found.__doc__ or "-").strip().partition("\n")[0]
     space, paper = (str(getattr(found, key, "-")) for key in ("space", "paper"))
-    return Entry(name, found.kind, f"{found.__module__}:{found.__qualname__}", space, paper, summary)
+    target = f"{found.__module__}:{found.__qualname__}"
+    NAMES.setdefault(target, name)
+    return Entry(name, found.kind, target, space, paper, summary)
 
 
 def name_of(part: Part | type[Part]) -> str:
@@ -240,8 +241,8 @@ def name_of(part: Part | type[Part]) -> str:
 
 def _registered_name(cls: type[Part]) -> str | None:
     target = f"{cls.__module__}:{cls.__qualname__}"
-    if target in _NAMES:
-        return _NAMES[target]
+    if target in NAMES:
+        return NAMES[target]
     package = cls.__module__.partition(".")[0]
     for name, points in _installed().items():
         # a class may be registered under another module than its own, but not under another package

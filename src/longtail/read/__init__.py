@@ -40,11 +40,12 @@ def read_with_report(
     """As `read`, with an account of what was skipped, empty, unlabelled or odd."""
     chosen = (options or ReadOptions()).changed(**given)
     from longtail.read.formats import read_source
+    from longtail.read.label_file import read_labels
     from longtail.read.reading import Reading, ReadReport
     from longtail.run import Run
 
     report = ReadReport(str(source) if isinstance(source, str | Path) else "dataset")
-    return read_source(source, Reading(chosen, report, run or Run())), report
+    return read_source(source, Reading(chosen, report, read_labels, run or Run())), report
 
 
 def read_texts(

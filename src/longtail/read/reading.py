@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -90,10 +90,14 @@ class LabelTable:
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading under way: how the data is to be understood, what was found so far, and whom to show progress."""
+    """One reading under way: how the data is to be understood, what was found so far, and whom to show progress.
+
+    read_labels  what reads a labels file, which is read when a reader first asks for it
+    """
 
     options: ReadOptions
     report: ReadReport
+    read_labels: Callable[[Any], LabelTable]
     run: Run = field(default_factory=Run)
 
     def changed(self, **options: Any) -> Reading:
@@ -103,8 +107,4 @@ class Reading:
     @cached_property
     def table(self) -> LabelTable | None:
         """The labels file that was asked for or found."""
-        if self.options.labels is None:
-            return None
-        from longtail.read.label_file import read_labels
-
-        return read_labels(self.options.labels)
+        return None if self.options.labels is None else self.read_labels(self.options.labels)

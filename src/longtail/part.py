@@ -143,6 +143,7 @@ def _is_number(value: Any) -> bool:
 
 def _checked(part: Part, f: Field[Any], hint: Any, value: Any) -> Any:
     """The value as its declared type (an int is welcome where a float is meant), or a UsageError naming the field."""
+
     def refuse(wanted: str) -> UsageError:
         return UsageError(f"{shown_name(part)}.{f.name} must be {wanted}, not {value!r}")
 

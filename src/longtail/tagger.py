@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
-from longtail.labels import BAND_EDGES
 from longtail.learners.pipeline import Pipeline
 from longtail.part import Part, default_of
 from longtail.registry import build, check_bounds, check_registered, config_of
@@ -23,6 +22,7 @@ from longtail.scores import Scores
 if TYPE_CHECKING:
     from longtail.augment.base import Augmenter
     from longtail.evaluate import Report
+    from longtail.evaluate.report import Options
     from longtail.features.base import Features
     from longtail.keep.model import Loaded
     from longtail.learners.base import Learner
@@ -144,49 +144,31 @@ class Tagger:
         return Corpus(labels=self.labels_, Y=Y, texts=texts, name="texts")
 
     def evaluate(
-        self,
-        corpus: Corpus,
-        *,
-        ks: Sequence[int] = (1, 3, 5),
-        all_labels: bool = False,
-        A: float = 0.55,
-        B: float = 1.5,
-        edges: Sequence[int] = BAND_EDGES,
-        psndcg: str = "sum",
-        bootstrap: int = 0,
-        run: Run | None = None,
+        self, corpus: Corpus, *, all_labels: bool = False, run: Run | None = None, **options: Unpack[Options]
     ) -> Report:
-        """Metrics on a corpus with known labels, matched to the model's by name.
+        """Metrics on a corpus with known labels, matched to the model's by name; options as of `longtail.evaluate`.
 
         Labels the model never saw are left out of the truth, or with `all_labels` count as misses.
         """
         from longtail.evaluate import evaluate
+        from longtail.evaluate.report import Settings
 
         self._require_fitted()
         run = run or self._run()
-        _check_ks(ks)
+        settings = Settings(**options)
         aligned = corpus.aligned(self.labels_, keep_unknown=all_labels)
         if not all_labels:
             # files with numbered columns list labels that no training document has
             aligned = aligned.without_unseen()
         # pairs of a document with itself are taken out of the ranking before it is cut at k
-        depth = max(ks)
+        depth = max(settings.ks)
         if aligned.reciprocal is not None and aligned.reciprocal.nnz:
             depth += int(np.diff(aligned.reciprocal.indptr).max())
         with run.stage("predict"):
             scores = self.score(aligned, depth, run=run)
         with run.stage("evaluate"):
-            return evaluate(
-                scores,
-                aligned,
-                ks=tuple(ks),
-                A=A,
-                B=B,
-                edges=tuple(edges),
-                psndcg=psndcg,
-                bootstrap=bootstrap,
-                rng=run.rng("bootstrap"),
-            )
+            options.setdefault("rng", run.rng("bootstrap"))
+            return evaluate(scores, aligned, **options)
 
     # keeping
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -315,8 +297,3 @@ def _same(value: Any, default: Any) -> bool:
         same = isinstance(default, list) and len(value) == len(default)
         return same and all(map(_same, value, default))
     return bool(value == default)
-
-
-def _check_ks(ks: Sequence[int]) -> None:
-    if not ks or any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in ks):
-        raise UsageError(f"k must be whole numbers of at least 1, not {list(ks)}")

@@ -178,6 +178,30 @@ def test_pair_weights_have_an_effect(make: Maker, corpus: Corpus) -> None:
     assert masked.values[masked.ids == 1].sum() < full.values[full.ids == 1].sum() / 2
 
 
+def test_a_masked_pair_is_no_example_at_any_level(make: Maker, corpus: Corpus) -> None:
+    """Whatever its target says, a pair of weight 0 has no gradient and no solver update: the same bytes are learnt.
+
+    It is not the same as a negative example, either.
+    """
+    if not make().capabilities.masks:
+        with pytest.raises(UsageError, match="takes no pairs of weight 0"):
+            make.fit(replace(corpus, pair_weight=np.zeros(corpus.Y.nnz, dtype=np.float32)))
+        return
+    chosen = np.random.default_rng(1).random(corpus.Y.nnz) < 0.2
+    weight = np.where(chosen, np.float32(0), np.float32(1)).astype(np.float32)
+    states = []
+    for target in (1.0, 0.3):
+        Y = corpus.Y.copy()
+        Y.data[chosen] = target
+        states.append(make.fit(replace(corpus, Y=Y, pair_weight=weight)).state())
+    assert same_arrays(*states)
+    absent = sp.csr_matrix(
+        corpus.Y.multiply(sp.csr_matrix((weight, corpus.Y.indices, corpus.Y.indptr), corpus.Y.shape))
+    )
+    absent.eliminate_zeros()
+    assert not same_arrays(make.fit(replace(corpus, Y=absent)).state(), states[0]), "it is no negative example"
+
+
 def test_more_labels_asked_for_than_there_are(make: Maker, corpus: Corpus) -> None:
     fitted = make.fitted()
     scores = fitted.score(corpus, 1000)

@@ -75,10 +75,11 @@ def test_modules_have_none() -> None:
         learner.retune(titles(), Fit(ONE))  # type: ignore[attr-defined]
 
 
-def test_it_learns() -> None:
+@pytest.mark.parametrize(("start", "epochs"), [("kept", 200), ("anew", 20)])
+def test_it_learns(start: str, epochs: int) -> None:
     """Labels are exchanged for others: the classifier follows."""
     corpus = topics()
-    learner = small_learner(epochs=20, retune_epochs=40).fit(corpus, run=ONE)
+    learner = small_learner(epochs=20, retune_epochs=epochs, retune_start=start, label_rate=0.05).fit(corpus, run=ONE)
     turned = replace(corpus, Y=corpus.Y[:, np.roll(np.arange(corpus.n_labels), 1)]).counted()
 
     def right(given: Any) -> float:

@@ -35,7 +35,7 @@ RULES = ("literal", "max", "exclude")
 
 @dataclass(eq=False)
 class Targets:
-    """The pairs drawn for one step, at most one a document.
+    """The pairs drawn for one step, at most one per document.
 
     document  int64 (P,), rows of the batch, rising
     label     int64 (P,)
@@ -54,7 +54,7 @@ class TailMix(Hook):
     space: ClassVar[str] = "context"
 
     alpha: float = option(0.4, "lambda is drawn from Beta(alpha, alpha) (paper: 0.2 to 0.6)", low=0.01, high=1000)
-    most: int = option(1, "labels of a document that are mixed in a step, at the most (M; not in the paper)",
+    most: int = option(1, "labels of a document that are mixed in a step, at most (M; not in the paper)",
                        low=1, high=1000)  # fmt: skip
     temperature: float = option(1.0, "softness of the draw of labels: 1 is nearly always the rarest (paper)",
                                 low=1e-3, high=1e6)  # fmt: skip
@@ -135,7 +135,7 @@ class TailMix(Hook):
     def _mix(
         self, drawn: Targets, batch: Batch, targets: Tensor, head: ContextHead, hidden: Tensor, logits: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Mixes one pair a document: changes the targets in place, gives the logits and the loss of pairs outside."""
+        """Mixes one pair per document: changes the targets in place, gives the logits and the loss of pairs outside."""
         import torch
         from torch.nn import functional
 

@@ -20,7 +20,7 @@ from longtail.run import Run
 
 
 class EncoderNetwork(nn.Module, ABC):
-    """Tokens in, one vector a token out.
+    """Tokens in, one vector per token out.
 
     width   of the vectors
     word_width   how many of the last columns hold what a token is by itself: the mean of these tells documents apart

@@ -250,7 +250,7 @@ def _unknown_family(name: str) -> UsageError:
 
 
 def _positions(config: Any) -> int | None:
-    """How many tokens an encoder reads at the most, or None where its config does not say."""
+    """How many tokens an encoder reads at most, or None where its config does not say."""
     most = getattr(config, "max_position_embeddings", None)
     if most is None:
         return None

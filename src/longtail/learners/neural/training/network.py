@@ -91,7 +91,7 @@ class Network(nn.Module):
 
 
 def vectors_of(network: Network, tokens: Tokens) -> NDArray[np.float32]:
-    """float32 (n, width): what the encoder makes of each document, for encoders that give one vector a document.
+    """float32 (n, width): what the encoder makes of each document, for encoders that give one vector per document.
 
     A residual block at the encoder's end is left out: it belongs to the classifier.
     """

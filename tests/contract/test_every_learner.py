@@ -13,7 +13,7 @@ from contract_cases import LEARNERS, Case, Maker
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
-from longtail.learners.base import SPACES
+from longtail.capabilities import SPACES
 from longtail.registry import build, config_of, entries
 from longtail.run import Run
 from longtail.scores import Scores

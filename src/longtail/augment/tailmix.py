@@ -85,6 +85,12 @@ class TailMix(Hook):
         self.drawn_: list[Targets] = []
         self.statistics_ = Statistics(count)
 
+    def state(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self.statistics_).items() if name != "count"}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        self.statistics_ = Statistics(self.statistics_.count, **state)
+
     # drawing
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         if "context" not in network.head.points:

@@ -17,8 +17,8 @@ from longtail.augment.gandalf import Gandalf  # noqa: E402
 from longtail.graphs.walk import label_graph, propagation  # noqa: E402
 from longtail.learners.neural.decaf import Decaf  # noqa: E402
 from longtail.learners.neural.heads import label_text  # noqa: E402
-from longtail.learners.neural.heads.base import LabelFacts  # noqa: E402
-from longtail.learners.neural.heads.label_text import LabelText, LabelTextNetwork, unit  # noqa: E402
+from longtail.learners.neural.heads.base import LabelFacts, unit  # noqa: E402
+from longtail.learners.neural.heads.label_text import LabelText, LabelTextNetwork  # noqa: E402
 from longtail.learners.neural.heads.pooled import PooledNetwork  # noqa: E402
 
 #: Words of width 2, and texts of two labels: the first word alone, and 0.6 of the first and 0.8 of the second.

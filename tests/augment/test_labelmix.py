@@ -110,7 +110,7 @@ PLAIN = SimpleNamespace(encoder=SimpleNamespace(special_tokens=0))
 
 
 def hook_for(length: int = 6, texts: Tokens | None = TEXTS, **options: Any) -> LabelMixTokens:
-    """A hook of a corpus in which labels 0 and 2 share a document, and the last row is none; one hop meets both equally often."""
+    """A hook of a corpus in which labels 0 and 2 share a document; one hop meets both equally often. Row 3 is made."""
     made = np.array([False, False, False, True])
     Y = sp.csr_matrix(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 0, 1]], dtype=np.float32))
     labels = LabelIndex(list("abcd")).with_counts(np.array([1, 1, 1, 1]), 3)

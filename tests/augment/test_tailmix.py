@@ -507,3 +507,12 @@ def test_statistics_of_a_training(options: dict[str, Any]) -> None:
 
 def test_end_to_end(tmp_path: Any) -> None:
     learns([{"part": "tailmix", "rarest": None}], tmp_path)
+
+
+def test_statistics_travel_in_checkpoints() -> None:
+    hook = hook_for(LabelIndex(list("abcd")).with_counts(np.array([1, 6, 30, 2]), 30), sp.csr_matrix(np.eye(4)))
+    hook.statistics_.add(drawn((0, 1, 0.25), (1, 2, 0.75)), np.array([True, False]), np.array([True, False]))
+    again = hook_for(LabelIndex(list("abcd")).with_counts(np.array([1, 6, 30, 2]), 30), sp.csr_matrix(np.eye(4)))
+    again.restore_state(hook.state())
+    assert again.statistics_.to_dict() == hook.statistics_.to_dict()
+    assert again.statistics_.bands.tolist() == [0, 1, 1] and "count" not in hook.state()

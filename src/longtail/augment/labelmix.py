@@ -180,7 +180,7 @@ def joined_tokens(
 
     tokens   int64 (B, T), with lengths (B,) tokens of each document
     row      int64 (P,), the documents that get the tokens of `label` (P,)
-    length   of a joined document, at the most
+    length   of a joined document, at most
     special  tokens at either end of a text that are no words: the document's own stay there, the label's are left out
     """
     begin, more = np.zeros_like(lengths), np.zeros_like(lengths)

@@ -108,7 +108,7 @@ class Mix:
 
 @dataclass(kw_only=True)
 class Mixer(Hook, ABC):
-    """Mixes vectors at one point of the network; point and lambda are drawn once a batch."""
+    """Mixes vectors at one point of the network; point and lambda are drawn once per batch."""
 
     #: Whether a mixed text is as long as the longer of both, not as the first.
     unites: ClassVar[bool] = True

@@ -35,7 +35,7 @@ RULES = ("literal", "max", "exclude")
 
 @dataclass(eq=False)
 class Targets:
-    """The pairs drawn for one step, at most one a document.
+    """The pairs drawn for one step, at most one per document.
 
     document  int64 (P,), rows of the batch, rising
     label     int64 (P,)
@@ -54,7 +54,7 @@ class TailMix(Hook):
     space: ClassVar[str] = "context"
 
     alpha: float = option(0.4, "lambda is drawn from Beta(alpha, alpha) (paper: 0.2 to 0.6)", low=0.01, high=1000)
-    most: int = option(1, "labels of a document that are mixed in a step, at the most (M; not in the paper)",
+    most: int = option(1, "labels of a document that are mixed in a step, at most (M; not in the paper)",
                        low=1, high=1000)  # fmt: skip
     temperature: float = option(1.0, "softness of the draw of labels: 1 is nearly always the rarest (paper)",
                                 low=1e-3, high=1e6)  # fmt: skip
@@ -84,6 +84,12 @@ class TailMix(Hook):
         self.start_ = int(self.warm_up * plan.steps)
         self.drawn_: list[Targets] = []
         self.statistics_ = Statistics(count)
+
+    def state(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self.statistics_).items() if name != "count"}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        self.statistics_ = Statistics(self.statistics_.count, **state)
 
     # drawing
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
@@ -135,7 +141,7 @@ class TailMix(Hook):
     def _mix(
         self, drawn: Targets, batch: Batch, targets: Tensor, head: ContextHead, hidden: Tensor, logits: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Mixes one pair a document: changes the targets in place, gives the logits and the loss of pairs outside."""
+        """Mixes one pair per document: changes the targets in place, gives the logits and the loss of pairs outside."""
         import torch
         from torch.nn import functional
 

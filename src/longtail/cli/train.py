@@ -17,7 +17,6 @@ from longtail.cli.console import (
     stdout_console,
 )
 from longtail.cli.data import DataOptions
-from longtail.run import Hardware
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
@@ -119,6 +118,7 @@ def train(
 
     check_model_output(output, overwrite=overwrite)
     from longtail.recipe import Recipe
+    from longtail.run import Hardware
 
     plan = Recipe.find(recipe) if recipe is not None else Recipe()
     plan.override(learner=learner, augment=augment or (), rerank=rerank or (), settings=settings or ())

@@ -111,7 +111,7 @@ def test_hooks_see_every_layer() -> None:
     seen = []
 
     class Look(Hook):
-        def at(self, point: str, values: Any) -> Any:
+        def apply_at(self, point: str, values: Any) -> Any:
             seen.append((point, tuple(values.shape)))
             return values
 

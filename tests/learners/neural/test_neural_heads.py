@@ -27,7 +27,8 @@ LENGTHS = (5, 3, 1, 4)
 
 def head(classifier: str, n_labels: int = L, width: int = WIDTH, document: bool = False) -> LabelAttentionNetwork:
     torch.manual_seed(0)
-    network = LabelAttention(classifier=classifier, hidden=INNER, document=document).network(width, PLAIN, n_labels)
+    options: Any = {"hidden": INNER} if classifier == "shared" else {}
+    network = LabelAttention(classifier=classifier, document=document, **options).network(width, PLAIN, n_labels)
     assert isinstance(network, LabelAttentionNetwork)
     with torch.no_grad():  # far from where training starts, so that no term is near nothing
         for value in network.state_dict().values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ pytest.importorskip("lightning")
 
 from neural_helpers import AN_EPOCH, DOCUMENTS, LABELS, checkpoint_files, copied, fitted, same  # noqa: E402
 
+from longtail import augment  # noqa: E402
 from longtail.augment.hooks import Hook, TrainingPlan  # noqa: E402
 from longtail.learners.neural.training import trainer  # noqa: E402
 
@@ -128,3 +130,18 @@ def test_what_a_hook_remembers_goes_on_exactly(tmp_path: Path, valid: bool, monk
                 assert same(again, whole), cut
             elif not valid:
                 assert not same(again, whole), "the test would notice"
+
+
+def test_augmenters_know_no_learner() -> None:
+    """They are handed networks and ask what these can do; only type checkers see where those are made."""
+    for file in sorted(Path(augment.__file__).parent.glob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        typing_only = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        found = [ast.unparse(node) for node in imports if id(node) not in typing_only]
+        assert not [line for line in found if "longtail.learners" in line], file.name

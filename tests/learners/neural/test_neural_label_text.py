@@ -46,7 +46,9 @@ def bound(
     """A head that knows the labels, in training, without dropout."""
     about = about or LabelFacts(TEXTS)
     torch.manual_seed(0)
-    part = LabelText(**{"dropout": 0.0, "bias": -1.0, "residual": False, "start": "zero", "join": "gates", **options})
+    options = {"bias": -1.0, "residual": False, "start": "zero", "join": "gates", **options}
+    drops: Any = {"dropout": 0.0} if options["residual"] or options["join"] == "attention" else {}
+    part = LabelText(**{**drops, **options})
     network: Any = part.network(width, width, about.texts.shape[0])
     network.bind(Encoder(WORDS if words is None else words), about)
     if network.vectors is not None and own is not None:
@@ -155,7 +157,7 @@ class TestGraph:
         learner.encoder.fit_tokeniser(corpus.texts, ONE)
         longer = Gandalf(strength=1.0).apply(corpus, ONE)
         assert len(longer) > len(corpus)
-        plain, augmented = (learner._about(given, ONE).graph for given in (corpus, longer))
+        plain, augmented = (learner._label_facts(given, ONE).graph for given in (corpus, longer))
         assert plain is not None and augmented is not None
         assert (plain != augmented).nnz == 0
         assert (plain != propagation(label_graph(corpus.Y))).nnz == 0
@@ -220,7 +222,7 @@ class TestFolded:
     def test_a_copy_reads_words_of_its_own(self) -> None:
         """As averaged weights are: head and encoder are copied together."""
         encoder = Encoder(WORDS)
-        head = LabelText(dropout=0.0).network(2, 2, 2)
+        head = LabelText().network(2, 2, 2)
         head.bind(encoder, LabelFacts(TEXTS))  # type: ignore[arg-type]
         both = torch.nn.ModuleList([encoder, head])
         copied: Any = copy.deepcopy(both)

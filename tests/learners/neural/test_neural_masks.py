@@ -33,6 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     "astec-modules": MODULES,
     "astec, sampled": {**QUICK, "part": "astec", "shortlist": SAMPLED},
     "attentionxml": ATTENTION,
+    "laroberta": {**ATTENTION, "part": "laroberta"},
     "attentionxml, sampled": {**ATTENTION, "shortlist": SAMPLED},
     "attentionxml, tree": {**ATTENTION, "tree": "always", "branches": 3, "top": 2, "candidates": 2},
 }

@@ -12,14 +12,16 @@ torch = pytest.importorskip("torch")
 
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from short_text_cases import ONE, titles  # noqa: E402
+from short_text_cases import LEARNERS, ONE, titles  # noqa: E402
 
+from longtail.learners.neural.encoders.base import EncoderNetwork  # noqa: E402
 from longtail.learners.neural.encoders.short import WeightedBag  # noqa: E402
 from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
 from longtail.learners.neural.shortlists.base import Children, ListedLabels, SharedLabels  # noqa: E402
 from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, score  # noqa: E402
 from longtail.learners.neural.training.batches import Batch, Batches  # noqa: E402
 from longtail.learners.neural.training.network import Network, loss_of  # noqa: E402
+from longtail.registry import build  # noqa: E402
 
 LABELS, WIDTH, DOCUMENTS = 12, 4, 10
 #: Four clusters of 4, 3, 3 and 2 labels.
@@ -328,3 +330,23 @@ class TestListedLabels:
         lists = np.full((2, 1), -1, dtype=np.int32)
         labels, values, weights = ListedLabels(empty, None, lists, 0).choose(np.arange(2), np.random.default_rng(0))
         assert labels.shape == values.shape == (2, 1) and weights is not None and (weights == 0).all()
+
+
+def test_a_step_encodes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters choose labels by what the encoder found for the step itself."""
+    calls: list[str] = []
+    encoding, losing = EncoderNetwork.forward, Network.loss
+
+    def forward(network: Any, *given: Any) -> Any:
+        calls.append("encoder")
+        return encoding(network, *given)
+
+    def loss(network: Any, *given: Any) -> Any:
+        calls.append("loss")
+        return losing(network, *given)
+
+    monkeypatch.setattr(EncoderNetwork, "forward", forward)
+    monkeypatch.setattr(Network, "loss", loss)
+    config = {**LEARNERS["inceptionxml, clusters"], "head": "pooled"}  # whose label vectors start at random
+    build(config).fit(titles(), run=ONE)  # type: ignore[attr-defined]
+    assert calls == ["encoder", "loss"] * 6

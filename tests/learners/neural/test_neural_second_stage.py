@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
 
-from neural_helpers import copied, same, small_learner, topics  # noqa: E402
+from neural_helpers import Watch, copied, same, small_learner, topics  # noqa: E402
 from short_text_cases import MODULES, ONE, titles  # noqa: E402
 from test_neural_masks import CASES, masked  # noqa: E402
 
@@ -21,8 +21,10 @@ from longtail.augment.base import LabelVectors  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.fit import Fit  # noqa: E402
 from longtail.learners.neural import second_stage  # noqa: E402
+from longtail.learners.neural.training import trainer  # noqa: E402
 from longtail.learners.neural.training.batches import Batch, token_tensors  # noqa: E402
 from longtail.registry import build  # noqa: E402
+from longtail.run import Run  # noqa: E402
 
 SHARED = {"part": "label-attention", "classifier": "shared", "hidden": 8}
 RETUNED = {
@@ -75,10 +77,11 @@ def test_modules_have_none() -> None:
         learner.retune(titles(), Fit(ONE))  # type: ignore[attr-defined]
 
 
-def test_it_learns() -> None:
+@pytest.mark.parametrize(("start", "epochs"), [("kept", 200), ("anew", 20)])
+def test_it_learns(start: str, epochs: int) -> None:
     """Labels are exchanged for others: the classifier follows."""
     corpus = topics()
-    learner = small_learner(epochs=20, retune_epochs=40).fit(corpus, run=ONE)
+    learner = small_learner(epochs=20, retune_epochs=epochs, retune_start=start, label_rate=0.05).fit(corpus, run=ONE)
     turned = replace(corpus, Y=corpus.Y[:, np.roll(np.arange(corpus.n_labels), 1)]).counted()
 
     def right(given: Any) -> float:
@@ -133,6 +136,41 @@ def test_after_save_and_load(tmp_path: Path) -> None:
     for one in (tagger, again):
         one.learner.retune(titles(seed=1), Fit(ONE))
     assert same(copied(tagger.learner.network_), copied(again.learner.network_))
+
+
+class Cut:
+    """A progress that cuts a second stage off after so many steps."""
+
+    def __init__(self, step: int | None) -> None:
+        self.step = step
+
+    def bar(self, title: str, total: float | None) -> Any:
+        return Watch(self._after if title == "Second stage" else lambda step: None)
+
+    def _after(self, step: int) -> None:
+        if step == self.step:
+            raise KeyError("cut")
+
+
+def test_goes_on_only_with_the_same_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second stage that was cut goes on to the same end; another one, of other vectors, does not take it up."""
+    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", 0)
+    width = fitted(CASES["attentionxml"]).network_.encoder.width
+    given = [LabelVectors(np.array([n]), np.ones((1, width), dtype=np.float32)) for n in (3, 4)]
+
+    def tuned(vectors: Any, checkpoints: Path | None, cut: int | None = None) -> Any:
+        learner = fitted(CASES["attentionxml"])
+        run = Run(threads=1, progress=Cut(cut), checkpoints=checkpoints)
+        return copied(learner.retune(titles(seed=1), Fit(run), vectors).network_)
+
+    whole, other = (tuned(vectors, None) for vectors in given)
+    with pytest.raises(KeyError, match="cut"):
+        tuned(given[0], tmp_path, cut=4)
+    assert len(list(tmp_path.glob("*/*.ckpt"))) == 1
+    assert same(tuned(given[1], tmp_path), other)
+    assert len(list(tmp_path.glob("*/*.ckpt"))) == 1
+    assert same(tuned(given[0], tmp_path), whole)
+    assert not list(tmp_path.glob("*/*.ckpt"))
 
 
 class TestKeptVectors:

@@ -77,6 +77,11 @@ class TestAveragedWeights:
         else:
             assert same(end, after[-1]), "averaging that never begins changes nothing"
 
+    @pytest.mark.parametrize("every", [2, 3])
+    def test_only_after_every_so_many(self, every: int) -> None:
+        end, after = recorded(valid=False, average_from=1, average_every=every)
+        assert close(end, mean_of(after[1::every])) and not close(end, mean_of(after[1:]))
+
     def test_training_itself_is_the_same(self) -> None:
         _, plain = recorded()
         _, averaged = recorded(average_from=2)

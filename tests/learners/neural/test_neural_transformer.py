@@ -183,7 +183,7 @@ def test_hooks_see_the_layers_that_are_trained(folders: dict[str, str]) -> None:
     seen = []
 
     class Look(Hook):
-        def at(self, point: str, values: Any) -> Any:
+        def apply_at(self, point: str, values: Any) -> Any:
             seen.append(point)
             return values
 

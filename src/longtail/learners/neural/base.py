@@ -48,6 +48,7 @@ class Task:
     epochs  in the place of the learner's own number
     nested  whether this is one network of several: a killed run does not train it again when it was finished
     group_by  makes the label vectors that clusters of labels are made by, in the place of their documents' words
+    begun_with  a digest of what the network is before this training, where learner and seed do not tell
     """
 
     corpus: Corpus
@@ -58,6 +59,7 @@ class Task:
     nested: bool = False
     facts: LabelFacts | None = None
     group_by: Callable[[], Any] | None = None
+    begun_with: str = ""
 
 
 @dataclass(kw_only=True)
@@ -263,7 +265,7 @@ class NeuralLearner(Learner):
         hardware = task.fit.run.hardware
         programs = [version(name) for name in ("torch", "lightning")]
         machine = [hardware.devices, hardware.nodes, hardware.precision]
-        return task.fit.key([config_of(self), task.title, task.epochs, machine, programs], task.corpus)
+        return task.fit.key([config_of(self), task.title, task.epochs, task.begun_with, machine, programs], task.corpus)
 
     def _steps_per_epoch(self, task: Task) -> int:
         hardware = task.fit.run.hardware

@@ -7,6 +7,7 @@ Beyond, the encoder is run again at each step, without gradients.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,9 +57,21 @@ def retuned(
     task = Task(corpus, fit, choice, title="Second stage", epochs=learner.retune_epochs)
     if vectors is not None and len(vectors.labels):
         task = replace(task, fit=fit.with_hooks([PositiveVectors(checked(vectors, network, corpus.n_labels))]))
+    if fit.run.checkpoints is not None:
+        task = replace(task, begun_with=digest(network, vectors))
     per_token = learner.encoder.capabilities.per_token
     with only_classifier(network), kept_vectors(network, tokens, states, per_token) as hidden:
         learner.train_on(network, TrainingData(tokens, choice, states, hidden=hidden), task, learner.key_of(task))
+
+
+def digest(network: Network, vectors: LabelVectors | None) -> str:
+    """A hash of what a second stage starts from, so that none goes on with another one's classifier."""
+    state = hashlib.sha256()
+    for weight in network.state_dict().values():
+        state.update(np.ascontiguousarray(weight.cpu().numpy()).tobytes())
+    if vectors is not None:
+        state.update(vectors.labels.tobytes() + vectors.vectors.tobytes())
+    return state.hexdigest()
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Encoders of short texts, which give one vector a document: Astec's weighted bag of words."""
+"""Encoders of short texts, which give one vector per document: Astec's weighted bag of words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from longtail.part import Arrays, option
 
 
 class ShortTextNetwork(EncoderNetwork):
-    """Tokens in, one vector a document (B, width) out. Words count as much as they are rare (TF-IDF)."""
+    """Tokens in, one vector per document (B, width) out. Words count as much as they are rare (TF-IDF)."""
 
     def __init__(self, options: ShortTextEncoder) -> None:
         super().__init__()

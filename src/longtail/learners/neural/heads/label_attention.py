@@ -1,6 +1,6 @@
 """Label-wise attention: from one vector per token to one logit per label.
 
-Label-wise attention (AttentionXML, https://arxiv.org/abs/1811.01727) makes one context vector a document and label,
+Label-wise attention (AttentionXML, https://arxiv.org/abs/1811.01727) makes one context vector per document and label,
 
     alpha_tl = softmax over t of h_t . q_l          c_l = sum over t of alpha_tl h_t
 
@@ -37,7 +37,7 @@ BLOCK = 1 << 26
 class LabelAttention(Head):
     """One context vector a label: each label looks at the words that matter to it."""
 
-    classifier: str = option("own", "own: a vector a label (measured best); shared: one layer for all (AttentionXML)",
+    classifier: str = option("own", "own: a vector per label (measured best); shared: one layer for all (AttentionXML)",
                              choices=("own", "shared"))  # fmt: skip
     hidden: int = option(256, "width of the shared classifier's hidden layer (AttentionXML: 256)", low=1, high=8192,
                          only={"classifier": "shared"})  # fmt: skip

@@ -129,7 +129,7 @@ def token_tensors(tokens: Tokens, rows: NDArray[np.int64]) -> tuple[Tensor, Tens
 
 
 def state_tensor(states: NDArray[np.floating] | None, tokens: Tokens, rows: NDArray[np.int64]) -> Tensor | None:
-    """float (B, T, width): the kept states of some documents' tokens, padded with 0; states has a row a token."""
+    """float (B, T, width): the kept states of some documents' tokens, padded with 0; states has a row per token."""
     if states is None:
         return None
     lengths = tokens.lengths[rows]

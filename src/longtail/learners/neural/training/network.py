@@ -24,13 +24,11 @@ class Network(nn.Module):
     def __init__(self, encoder: EncoderNetwork, head: HeadNetwork) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
-        #: Whether only the classifier is trained: the encoder then drops nothing, and has no gradients.
+        #: Whether only the classifier is trained: nothing is dropped then, and the encoder has no gradients.
         self.encoder_stands_still = False
 
     def train(self, mode: bool = True) -> Network:
-        super().train(mode)
-        if self.encoder_stands_still:
-            self.encoder.eval()
+        super().train(mode and not self.encoder_stands_still)
         return self
 
     def encode(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
@@ -93,7 +91,7 @@ class Network(nn.Module):
 
 
 def vectors_of(network: Network, tokens: Tokens) -> NDArray[np.float32]:
-    """float32 (n, width): what the encoder makes of each document, for encoders that give one vector a document.
+    """float32 (n, width): what the encoder makes of each document, for encoders that give one vector per document.
 
     A residual block at the encoder's end is left out: it belongs to the classifier.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -60,10 +60,9 @@ class RowAdam(Optimizer):
             gradient = gradient.coalesce()
             rows, values = gradient.indices()[0], gradient.values()
             if _plain(parameter, values):
-                _update_rows(
-                    parameter.numpy(), state["mean"].numpy(), state["square"].numpy(), rows.numpy(), values.numpy(),
-                    first, second, rate, scale, group["eps"], group["weight_decay"] * group["lr"],
-                )  # fmt: skip
+                tables = Tables(parameter.numpy(), state["mean"].numpy(), state["square"].numpy())
+                numbers = Numbers(first, second, rate, scale, group["eps"], group["weight_decay"] * group["lr"])
+                _update_rows(tables, rows.numpy(), values.numpy(), numbers)
                 return
             mean = state["mean"][rows].lerp_(values, 1 - first)
             square = state["square"][rows].mul_(second).addcmul_(values, values, value=1 - second)
@@ -88,26 +87,34 @@ def _plain(parameter: Tensor, values: Tensor) -> bool:
     )
 
 
+class Tables(NamedTuple):
+    """A parameter with a row per word or label, and Adam's moments of it."""
+
+    weights: Floats
+    mean: Floats
+    square: Floats
+
+
+class Numbers(NamedTuple):
+    """The numbers of one step of Adam: how far either moment stays, the rate and scale of this step, eps, decay."""
+
+    first: float
+    second: float
+    rate: float
+    scale: float
+    eps: float
+    decay: float
+
+
 @njit(nogil=True, cache=True, fastmath=True)
-def _update_rows(
-    weights: Floats,
-    mean: Floats,
-    square: Floats,
-    rows: Longs,
-    gradient: Floats,
-    first: float,
-    second: float,
-    rate: float,
-    scale: float,
-    eps: float,
-    decay: float,
-) -> None:
+def _update_rows(tables: Tables, rows: Longs, gradient: Floats, numbers: Numbers) -> None:
     """One step of Adam on some rows, in one pass over memory: torch's operations take eight."""
-    keep, add = np.float32(first), np.float32(1 - first)
-    keep_square, add_square = np.float32(second), np.float32(1 - second)
-    step, by, floor, shrink = np.float32(rate), np.float32(1 / scale), np.float32(eps), np.float32(decay)
+    keep, add = np.float32(numbers.first), np.float32(1 - numbers.first)
+    keep_square, add_square = np.float32(numbers.second), np.float32(1 - numbers.second)
+    step, by = np.float32(numbers.rate), np.float32(1 / numbers.scale)
+    floor, shrink = np.float32(numbers.eps), np.float32(numbers.decay)
     for i in range(len(rows)):
-        w, m, v, g = weights[rows[i]], mean[rows[i]], square[rows[i]], gradient[i]
+        w, m, v, g = tables.weights[rows[i]], tables.mean[rows[i]], tables.square[rows[i]], gradient[i]
         for j in range(len(g)):
             m[j] = keep * m[j] + add * g[j]
             v[j] = keep_square * v[j] + add_square * g[j] * g[j]

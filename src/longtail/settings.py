@@ -66,7 +66,7 @@ def _written(value: Any, hint: Any) -> Any:
 
 
 def _registered(name: Any) -> bool:
-    return isinstance(name, str) and lookup(name) is not None
+    return isinstance(name, str) and name != "auto" and lookup(name) is not None
 
 
 # changed by settings

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from longtail.cli import app
-from longtail.cli.inspect import corpus_facts, label_facts
 from longtail.data.synthetic import synthetic
+from longtail.describe import describe_corpus, describe_labels
 from longtail.errors import UsageError
 from longtail.graphs.label_walk import KINDS, expected_visits, label_graph, propagation, random_walks, soft_annotations
 from longtail.read import read
@@ -200,7 +200,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_neighbours_of_a_label(data: Path) -> None:
     corpus = read(data)
-    ship, alone = label_facts(corpus, ["a ship", "alone [x]"], Run())
+    ship, alone = (facts.to_dict() for facts in describe_labels(corpus, ["a ship", "alone [x]"]))
     graph = expected_visits(corpus.Y).toarray()
     own, other = corpus.labels.ids["a ship"], corpus.labels.ids["sea"]
     weight = pytest.approx(graph[own, other] / graph[own, own], abs=1e-4)
@@ -208,9 +208,9 @@ def test_neighbours_of_a_label(data: Path) -> None:
     assert ship["neighbours"] == [{"label": "sea", "weight": weight, "documents": 2}]
     assert alone["neighbours"] == []
     with pytest.raises(UsageError, match=r"has no label 'a shop'; did you mean 'a ship'\?"):
-        label_facts(corpus, ["a shop"], Run())
+        describe_labels(corpus, ["a shop"])
     with pytest.raises(UsageError, match=r"has no label 'qqqqqq'$"):
-        label_facts(corpus, ["qqqqqq"], Run())
+        describe_labels(corpus, ["qqqqqq"])
 
 
 def test_inspect_shows_labels(data: Path, tmp_path: Path) -> None:
@@ -225,6 +225,6 @@ def test_inspect_shows_labels(data: Path, tmp_path: Path) -> None:
 
 
 def test_texts_that_are_label_texts_are_counted(data: Path) -> None:
-    assert corpus_facts(read(data))["texts_that_are_label_texts"] == pytest.approx(1 / 3, abs=1e-6)
+    assert describe_corpus(read(data)).texts_that_are_label_texts == pytest.approx(1 / 3, abs=1e-6)
     assert "texts that are label texts" in CliRunner().invoke(app, ["inspect", str(data)]).output
-    assert corpus_facts(synthetic(documents=20, labels=5, words=50))["texts_that_are_label_texts"] is None
+    assert describe_corpus(synthetic(documents=20, labels=5, words=50)).texts_that_are_label_texts is None

@@ -123,10 +123,15 @@ class AstecModules(ShortTextLearner):
             again = Task(corpus, fit.child("re-ranker"), hard, "Re-ranker", self.rerank_epochs, nested=True)
             self.train_network(self.reranker_, again)
 
+    def _kept_encoder(self) -> WeightedBag:
+        """The encoder with the residual block that belongs to the classifier."""
+        options: WeightedBag = copy.copy(self.encoder)
+        options.residual = True
+        return options
+
     def _module(self, n_labels: int, run: Run | None, name: str, *, residual: bool = False) -> Network:
         """The encoder with or without its residual block, and a separator per label."""
-        options = copy.copy(self.encoder)
-        options.residual = residual
+        options = self._kept_encoder() if residual else self.encoder
         if run is not None:
             torch.manual_seed(run.seed_of(name))
         encoder = options.network()

@@ -342,7 +342,12 @@ class NeuralLearner(Learner):
         self.n_labels_, self.n_features_ = int(labels[0]), None
         self.encoder.restore(under("encoder", arrays))
         self.shortlist.restore_for(self.n_labels_, under("shortlist", arrays))
-        self.encoder.check_weights(arrays)
+        self._kept_encoder().check_weights(arrays)
+
+    def _kept_encoder(self) -> Encoder:
+        """The encoder of the networks that are kept."""
+        encoder: Encoder = self.encoder
+        return encoder
 
     def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
         def empty() -> Network:

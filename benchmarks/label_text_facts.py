@@ -17,7 +17,7 @@ from common import RESULTS, run_rows
 from label_text import CORPORA, apart, corpora, folded
 from longtail.features.tfidf import Tfidf
 from longtail.graphs.label_walk import expected_visits, random_walks, soft_annotations
-from longtail.learners.neural.base import label_texts
+from longtail.learners.neural.training.task import label_texts
 
 RESULT = RESULTS / "label-text-facts.json"
 #: A soft annotation so near to 1 says: the same documents.

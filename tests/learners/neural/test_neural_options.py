@@ -21,7 +21,8 @@ from longtail import fit as fits  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.fit import Fit  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
-from longtail.learners.neural.base import NeuralLearner, Task  # noqa: E402
+from longtail.learners.neural.base import NeuralLearner  # noqa: E402
+from longtail.learners.neural.training.task import Task  # noqa: E402
 from longtail.registry import build, config_of, entries  # noqa: E402
 from longtail.run import Hardware, Run  # noqa: E402
 

@@ -16,8 +16,8 @@ from short_text_cases import LEARNERS, titles  # noqa: E402
 from longtail import fit as fits  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.fit import Fit  # noqa: E402
-from longtail.learners.neural.base import Task  # noqa: E402
 from longtail.learners.neural.training import trainer as training  # noqa: E402
+from longtail.learners.neural.training.task import Task  # noqa: E402
 from longtail.registry import build  # noqa: E402
 from longtail.run import Run  # noqa: E402
 

@@ -25,7 +25,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
-from longtail.learners.neural.base import Task, filled, texts_of, weights_of
+from longtail.learners.neural.base import filled, weights_of
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.encoders.short import WeightedBag
 from longtail.learners.neural.heads.base import Head
@@ -34,6 +34,7 @@ from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.base import ListedLabels, Shortlist
 from longtail.learners.neural.shortlists.grouping import grouped_labels
 from longtail.learners.neural.training.network import Network, score_batches, vectors_of
+from longtail.learners.neural.training.task import Task, texts_of
 from longtail.part import Arrays, option, prefixed, under
 from longtail.registry import name_of
 from longtail.run import Run

@@ -22,9 +22,10 @@ from longtail.fit import Fit
 from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
-from longtail.learners.neural.base import NeuralLearner, Task, texts_of, weights_of
+from longtail.learners.neural.base import NeuralLearner, weights_of
 from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, true_first
 from longtail.learners.neural.training.module import Candidates, best_labels
+from longtail.learners.neural.training.task import Task, texts_of
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
 from longtail.scores import Scores

@@ -21,13 +21,13 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
-from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
-from longtail.learners.neural.heads.base import Head, LabelFacts
+from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
 from longtail.learners.neural.training.module import Checked, Schedule, TrainingData
 from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.task import Task, label_texts, texts_of
 from longtail.learners.neural.training.trainer import Course, torch_threads, train
 from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.registry import build, config_of, name_of
@@ -36,30 +36,6 @@ from longtail.scores import Scores
 
 #: Documents held out to find the best epoch, at most: more would cost rare labels their only examples.
 MOST_VALID = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One network to be trained.
-
-    fit     seeds, checkpoints and hardware, documents to check on, hooks
-    choice  which labels a loss is taken over; None until a shortlist has chosen
-    facts   what heads may know of the labels, for learners that tell
-    epochs  in the place of the learner's own number
-    nested  whether this is one network of several: a killed run does not train it again when it was finished
-    group_by  makes the label vectors that clusters of labels are made by, in the place of their documents' words
-    begun_with  a digest of what the network is before this training, where learner and seed do not tell
-    """
-
-    corpus: Corpus
-    fit: Fit
-    choice: LabelChoice | None = None
-    title: str = "Training"
-    epochs: int | None = None
-    nested: bool = False
-    facts: LabelFacts | None = None
-    group_by: Callable[[], Any] | None = None
-    begun_with: str = ""
 
 
 @dataclass(kw_only=True)
@@ -389,14 +365,3 @@ def own_randomness() -> Iterator[None]:
     """Draws from torch's generator, which dropout knows no other than, and leaves it to others as it was."""
     with torch.random.fork_rng(devices=[]):
         yield
-
-
-def label_texts(labels: LabelIndex) -> list[str]:
-    """Each label's text, or its name where it has none."""
-    return [labels.text(column) for column in range(len(labels))]
-
-
-def texts_of(corpus: Corpus) -> Sequence[str]:
-    if corpus.texts is None:
-        raise UsageError(f"{corpus.name} has no texts, which neural learners read")
-    return corpus.texts

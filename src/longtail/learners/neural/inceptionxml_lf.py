@@ -16,13 +16,13 @@ import torch
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
-from longtail.learners.neural.base import Task
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.heads.label_text import LabelText, LabelTextNetwork
 from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.base import Shortlist
 from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.task import Task
 from longtail.part import option
 
 

@@ -45,7 +45,7 @@ def retuned(
 
     vectors  positive examples in the classifier's space beside the corpus: each has its say once per epoch
     """
-    from longtail.learners.neural.base import Task, texts_of
+    from longtail.learners.neural.training.task import Task, texts_of
 
     tokens = learner.encoder.tokens(texts_of(corpus), fit.run, keep=True)
     states = learner.encoder.states(network.encoder, tokens, fit.run)

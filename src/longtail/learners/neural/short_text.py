@@ -13,13 +13,14 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.labels import LabelIndex
-from longtail.learners.neural.base import NeuralLearner, Task, label_texts
+from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.encoders.short import ShortTextEncoder
 from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
 from longtail.learners.neural.heads.label_text import LabelText
 from longtail.learners.neural.shortlists.base import Shortlist
 from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.task import Task, label_texts
 from longtail.part import option
 from longtail.registry import name_of
 from longtail.run import Run

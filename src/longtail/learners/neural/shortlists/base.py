@@ -21,10 +21,11 @@ from longtail.scores import Scores
 from longtail.sparse import pieces_of, starts_of
 
 if TYPE_CHECKING:
-    from longtail.learners.neural.base import NeuralLearner, Task
+    from longtail.learners.neural.base import NeuralLearner
     from longtail.learners.neural.encoders.base import EncoderNetwork
     from longtail.learners.neural.heads.base import HeadNetwork
     from longtail.learners.neural.training.network import Network
+    from longtail.learners.neural.training.task import Task
 
 
 class LabelChoice(Protocol):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from longtail.arrays import SparseRows, largest_entries
 from longtail.cluster.balanced import balanced
 from longtail.corpus import Corpus
-from longtail.learners.neural.base import texts_of
 from longtail.learners.neural.heads.base import LabelFacts
+from longtail.learners.neural.training.task import texts_of
 from longtail.run import Run
 from longtail.sparse import unit_rows
 

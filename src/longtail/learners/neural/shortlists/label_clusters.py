@@ -34,8 +34,9 @@ from longtail.part import Arrays, option
 from longtail.scores import Scores
 
 if TYPE_CHECKING:
-    from longtail.learners.neural.base import NeuralLearner, Task
+    from longtail.learners.neural.base import NeuralLearner
     from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.training.task import Task
 
 
 @dataclass(kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from longtail.features.tokens import PAD, Tokens
-from longtail.learners.neural.shortlists.base import LabelChoice
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.shortlists.base import LabelChoice
 
 #: Documents are sorted by length within so many batches: little padding, and still another mixture every epoch.
 BUCKET = 20

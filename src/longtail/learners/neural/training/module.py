@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,11 +15,13 @@ from torch import Tensor
 from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.shortlists.base import LabelChoice
 from longtail.learners.neural.training.batches import Batch, Batches, KeptVectors, Share
 from longtail.learners.neural.training.network import Network, score_batches, to_device
 from longtail.learners.neural.training.optimiser import RowAdam, clip_norm
 from longtail.scores import Scores
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.shortlists.base import LabelChoice
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +15,11 @@ from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.encoders.base import EncoderNetwork
-from longtail.learners.neural.heads.base import HeadNetwork
 from longtail.learners.neural.training.batches import Batch, in_length_order, state_tensor, token_tensors
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.heads.base import HeadNetwork
 
 
 class Network(nn.Module):

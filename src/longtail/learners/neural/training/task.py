@@ -1,0 +1,51 @@
+"""One network to be trained, and what it is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.fit import Fit
+from longtail.labels import LabelIndex
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.heads.base import LabelFacts
+    from longtail.learners.neural.shortlists.base import LabelChoice
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One network to be trained.
+
+    fit     seeds, checkpoints and hardware, documents to check on, hooks
+    choice  which labels a loss is taken over; None until a shortlist has chosen
+    facts   what heads may know of the labels, for learners that tell
+    epochs  in the place of the learner's own number
+    nested  whether this is one network of several: a killed run does not train it again when it was finished
+    group_by  makes the label vectors that clusters of labels are made by, in the place of their documents' words
+    begun_with  a digest of what the network is before this training, where learner and seed do not tell
+    """
+
+    corpus: Corpus
+    fit: Fit
+    choice: LabelChoice | None = None
+    title: str = "Training"
+    epochs: int | None = None
+    nested: bool = False
+    facts: LabelFacts | None = None
+    group_by: Callable[[], Any] | None = None
+    begun_with: str = ""
+
+
+def label_texts(labels: LabelIndex) -> list[str]:
+    """Each label's text, or its name where it has none."""
+    return [labels.text(column) for column in range(len(labels))]
+
+
+def texts_of(corpus: Corpus) -> Sequence[str]:
+    if corpus.texts is None:
+        raise UsageError(f"{corpus.name} has no texts, which neural learners read")
+    return corpus.texts

@@ -8,6 +8,7 @@ they count, and must be refused elsewhere.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import Field, fields
 from functools import cache
@@ -22,11 +23,18 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.part import Part, default_of
-from longtail.registry import Entry, build, config_of, entries
+from longtail.registry import Entry, build, config_of, entries, find
 from longtail.tagger import Tagger
 
 Config = dict[str, Any]
-WORDS = 60
+#: Words that word vectors know: 40 of labels, 7 that labels share, and others.
+WORDS = """
+    ship harbour anchor sail captain storm island coast whale lantern bread butter cheese apple wine kitchen oven salt
+    garden tree flower rain cloud winter summer spring forest river mountain valley music piano guitar song concert
+    dance theatre actor stage poem water earth fire stone metal glass paper house door window street market church
+    school teacher student book letter story king queen soldier war peace law court judge money bank trade engine train
+    bridge road horse dog cat bird fish doctor nurse hospital science number star moon sun light colour shadow dream
+""".split()  # noqa: SIM905
 
 
 @cache
@@ -39,31 +47,85 @@ def corpus() -> Corpus:
     for row in range(160):
         own = rng.choice(labels, size=rng.integers(1, 4), replace=False, p=share / share.sum())
         Y[row, own] = 1
-        words = [word for label in own for word in (f"label{label:02d}", f"kind{label % 7}", f"label{label:02d}")]
-        words += [f"word{number:02d}" for number in rng.integers(0, WORDS, rng.integers(1, 7))]
+        words = [word for label in own for word in (WORDS[label], WORDS[40 + label % 7], WORDS[label])]
+        words += [WORDS[number] for number in rng.integers(47, len(WORDS), rng.integers(1, 7))]
         texts.append(" ".join(rng.permutation(words)))
     names = [f"name{j:02d}" for j in range(labels)]
-    index = LabelIndex(names, [f"label{j:02d} kind{j % 7} word{j:02d}" for j in range(labels)])
+    index = LabelIndex(names, [f"{WORDS[j]} {WORDS[40 + j % 7]} {WORDS[47 + j % 30]}" for j in range(labels)])
     return Corpus(labels=index, Y=sp.csr_matrix(Y), texts=texts, ids=[f"d{n}" for n in range(160)]).counted()
 
 
 PARABEL: Config = {"part": "parabel", "trees": 2, "max_leaf": 6}
+BAG: Config = {"part": "bag", "size": 12}
+BILSTM: Config = {"part": "bilstm", "size": 12, "hidden": 6}
+WEIGHTED: Config = {"part": "weighted-bag", "size": 12}
+INCEPTION: Config = {"part": "inception", "size": 80, "channels": 2, "window": 6}
+FEW_STEPS: Config = {"least_steps": 8, "epochs": 1, "batch": 32, "warm_up": 3, "retune_epochs": 1}
+SAMPLED: Config = {"part": "sampled-labels", "negatives": 5}
+ATTENTION: Config = {"part": "attentionxml", "encoder": BAG, "shortlist": SAMPLED, **FEW_STEPS}
+SHORT: Config = {"encoder": WEIGHTED, "shortlist": SAMPLED, **FEW_STEPS}
+LABEL_TEXT: Config = {"part": "label-text", "bias": -4.0}
+CLUSTERS: Config = {"part": "label-clusters", "size": 4, "candidates": 3}
+GRAPH: Config = {"hops": 3, "neighbours": 3, "head": 20}
 #: Small runs in which every option can matter: options of a part beside its defaults.
 BASES: dict[str, Config] = {
     "parabel": PARABEL,
-    "bonsai": {"part": "bonsai", "trees": 2, "max_leaf": 4, "branches": 5, "depth": 2, "beam": 3},
-    "fastxml": {"part": "fastxml", "trees": 3, "max_leaf": 4},
-    "pfastrexml": {"part": "pfastrexml", "trees": 3, "max_leaf": 4, "shortlist": 5},
-    "ensemble": {"part": "ensemble", "members": [PARABEL, {"part": "one-vs-all"}]},
-    "decoupled": {"part": "decoupled", "learner": PARABEL},
-    "pipeline": {"part": "pipeline", "learner": PARABEL},
-    "gandalf": {"part": "gandalf", "hops": 3, "neighbours": 3, "head": 20},
-    "labelmix": {"part": "labelmix", "hops": 3, "neighbours": 3, "head": 20},
-    "ranknet": {"part": "ranknet", "epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 3.0},
-    "inverse-propensity": {"part": "inverse-propensity", "depth": 10},
+    "bonsai": {"trees": 2, "max_leaf": 4, "branches": 5, "depth": 2, "beam": 3},
+    "fastxml": {"trees": 3, "max_leaf": 4},
+    "pfastrexml": {"trees": 3, "max_leaf": 4, "shortlist": 5},
+    "ensemble": {"members": [PARABEL, {"part": "one-vs-all"}]},
+    "decoupled": {"learner": PARABEL},
+    "pipeline": {"learner": PARABEL},
+    "gandalf": GRAPH,
+    "labelmix": GRAPH,
+    "labelmix-tokens": {**GRAPH, "probability": 0.9},
+    "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3},
+    "inverse-propensity": {"depth": 10},
+    "nearest-documents": {"neighbours": 8},
+    "dense": {"source": "words", "vectors": "glove-6b-50d"},
+    "join": {"parts": ["tfidf", {"part": "tfidf", "ngrams": 2}]},
+    "attentionxml": {**ATTENTION, "tree": "always", "branches": 3, "top": 4, "candidates": 2, "least_steps": 4},
+    "laroberta": {**ATTENTION, "part": "laroberta"},
+    "astec": SHORT,
+    "astec-modules": {**SHORT, "cluster_size": 3, "nearest": 8, "random": 3, "rerank_epochs": 1, "hard": 5,
+                      "surrogate": 1, "least_steps": 4, "retune_epochs": 3},
+    "inceptionxml": {**SHORT, "encoder": INCEPTION},
+    "decaf": {**SHORT, "head": LABEL_TEXT},
+    "eclare": {**SHORT, "head": {**LABEL_TEXT, "graph": True}, "traverse": 0.3},
+    "inceptionxml-lf": {**SHORT, "encoder": INCEPTION, "head": {**LABEL_TEXT, "graph": True}, "epochs": 2,
+                        "least_steps": 4},
+    "bilstm": {"size": 12, "hidden": 6},
+    "bag": BAG,
+    "weighted-bag": WEIGHTED,
+    "inception": INCEPTION,
+    "label-attention": {"bias": -3.0},
+    "label-text": LABEL_TEXT,
+    "label-clusters": CLUSTERS,
+    "sampled-labels": SAMPLED,
+    "tailmix": {"rarest": None, "neighbours": 4},
+    "ssmix": {"warm_up": 0.0},
+}  # fmt: skip
+#: What must be set beside an option for it to count, where that is for the learner to refuse and not for `only`.
+BESIDE: dict[str, Config] = {
+    "average_every": {"average": 0.1},
+    "metric": {"valid_share": 0.4, "least_steps": 40, "label_rate": 0.05},
+    "attentionxml.shortlist": {"tree": "never", "branches": 8, "top": 2048, "candidates": 160},
+    "label-clusters.negatives": {"surrogate": 1},
+    **{f"{name}.{rate}": {"encoder": BILSTM} for name in ("attentionxml", "laroberta") for rate in ("rate", "decay")},
+    **{f"astec.{rate}": {"encoder": {**WEIGHTED, "residual": True}} for rate in ("rate", "decay")},
+    "tailmix.fixed": {"most": 2},
+    "label-text.dropout": {"residual": True},
+    "dense.model": {},
 }
 #: Options that nothing but size or speed depends on, or whose effect no small run shows, each with the reason.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "patience": "spares epochs that are no better; the best one is kept either way",
+    "dense.model": "another encoder is a folder or a download; tests/features/test_dense.py opens two",
+    "dense.vectors": "needs a second file of vectors; tests/features/test_dense.py has some",
+    "dense.file": "needs a file of vectors; tests/features/test_dense.py has some",
+    "transformer.model": "another encoder is a folder or a download; the fixture has one",
+    "attentionxml.flat": "acts where tree is auto; tests/learners/test_attentionxml_tree.py",
+}
 #: Values to try where the general ones do not show it.
 VALUES: dict[str, list[Any]] = {
     "ensemble.members": [[PARABEL, {"part": "bonsai", "trees": 1}]],
@@ -74,25 +136,62 @@ VALUES: dict[str, list[Any]] = {
     "pipeline.features": [{"part": "tfidf", "ngrams": 2}],
     "pipeline.augment": [["gandalf"]],
     "pipeline.rerank": [["inverse-propensity"]],
+    "join.parts": [["tfidf", {"part": "tfidf", "sublinear": False}]],
+    "join.weights": [[1.0, 3.0]],
+    "dense.source": ["encoder"],
+    "encoder": [{**BAG, "size": 9}, {**WEIGHTED, "size": 9}, {**INCEPTION, "channels": 3}],
+    "head": [{"part": "label-attention", "bias": -1.0}, {**LABEL_TEXT, "bias": -1.0, "graph": True},
+             {"part": "pooled", "bias": -1.0}],
+    "shortlist": ["all-labels"],
+    "vectors": ["glove-6b-50d"],
+    "tmix.layers": [[1], [2]],
+    "dense.model": ["other"],
+    "dense.file": ["vectors.npz"],
+    "dense.vectors": ["other.txt"],
+}  # fmt: skip
+#: Learners in which parts of networks are tried.
+INSIDE: dict[str, tuple[str, Config]] = {
+    "bilstm": ("encoder", ATTENTION),
+    "bag": ("encoder", ATTENTION),
+    "transformer": ("encoder", {**ATTENTION, "part": "laroberta"}),
+    "weighted-bag": ("encoder", {"part": "astec", **SHORT}),
+    "inception": ("encoder", {"part": "inceptionxml", **SHORT}),
+    "label-attention": ("head", ATTENTION),
+    "pooled": ("head", {"part": "astec", **SHORT}),
+    "label-text": ("head", {"part": "decaf", **SHORT}),
+    "sampled-labels": ("shortlist", ATTENTION),
+    "all-labels": ("shortlist", ATTENTION),
+    "label-clusters": ("shortlist", {"part": "decaf", **SHORT, "head": LABEL_TEXT}),
 }
+#: Words in their order, so that what changes their order counts.
+PAIRS: Config = {"part": "tfidf", "ngrams": 2}
 
 
-def run(kind: str, config: Config) -> Tagger:
-    """A small run in which a part of that kind is used."""
+def run(entry: Entry, config: Config) -> Tagger:
+    """A small run in which a part is used."""
+    if entry.name in INSIDE:
+        slot, learner = INSIDE[entry.name]
+        return Tagger({**learner, slot: config}, seed=1, threads=1)
+    neural = entry.extra == "neural" and entry.kind in ("learner", "wrapper")
+    staged = neural and entry.load()().capabilities.retunes
+    vectors = entry.name == "retune" and config.get("vectors")
     given: dict[str, Config] = {
-        "learner": {"learner": config},
+        "learner": {"learner": config, "augment": [{"part": "retune", "rows": "none"}] if staged else []},
         "wrapper": {"learner": config},
-        "features": {"learner": PARABEL, "features": config},
-        # word pairs, so that the order of words counts
-        "augmenter": {"learner": PARABEL, "augment": [config], "features": {"part": "tfidf", "ngrams": 2}},
-        "re-ranker": {"learner": PARABEL, "rerank": [config]},
-    }
-    return Tagger(**given[kind], seed=1, threads=1)
+        # label trees bring rows to unit length by themselves, FastXML does not
+        "features": {"learner": {"part": "fastxml", "trees": 2}, "features": config},
+        "augmenter": {"learner": {**ATTENTION, "encoder": {**BILSTM, "depth": 2}}, "augment": [config]}
+        if entry.extra or vectors
+        else {"learner": PARABEL, "augment": [config], "features": PAIRS},
+        # a learner that leaves a re-ranker something to do
+        "re-ranker": {"learner": {**PARABEL, "trees": 1, "eps": 5.0}, "rerank": [config]},
+    }  # fmt: skip
+    return Tagger(**given[entry.kind], seed=1, threads=1)
 
 
-def effect(kind: str, config: Config) -> str:
+def effect(entry: Entry, config: Config) -> str:
     """A hash of all that a run learnt and of what it predicts, nothing of its configuration."""
-    tagger = run(kind, config).fit(corpus())
+    tagger = run(entry, config).fit(corpus())
     state = hashlib.sha256()
     for part in tagger.pipeline.fitted_parts().values():
         for name, array in sorted(part.state().items()):
@@ -104,15 +203,13 @@ def effect(kind: str, config: Config) -> str:
 
 
 @cache
-def _effect_of_base(kind: str, name: str, context: str) -> str:
-    import json
-
-    return effect(kind, json.loads(context))
+def _effect_of_base(name: str, config: str) -> str:
+    return effect(find(name), json.loads(config))
 
 
 def candidates(entry: Entry, f: Field[Any], value: Any) -> Iterator[Any]:
     """Other values of an option, the most different first."""
-    known = VALUES.get(f"{entry.name}.{f.name}")
+    known = VALUES.get(f"{entry.name}.{f.name}", VALUES.get(f.name))
     if known is not None:
         yield from known
         return
@@ -134,39 +231,38 @@ def candidates(entry: Entry, f: Field[Any], value: Any) -> Iterator[Any]:
 
 
 def cases() -> list[Any]:
-    made = []
-    for entry in entries():
-        if entry.kind not in ("learner", "wrapper", "features", "augmenter", "re-ranker") or entry.extra:
-            continue
-        made += [
-            pytest.param(entry, f, id=f"{entry.name}.{f.name}", marks=[without_torch] if entry.extra else [])
-            for f in fields(entry.load())
-        ]
-    return made
+    return [
+        pytest.param(entry, f, id=f"{entry.name}.{f.name}", marks=[without_torch] if entry.extra else [])
+        for entry in entries()
+        for f in fields(entry.load())
+    ]
 
 
 @pytest.mark.parametrize(("entry", "f"), cases())
-def test_an_option_acts_or_is_refused(entry: Entry, f: Field[Any]) -> None:
-    import json
-
+def test_an_option_acts_or_is_refused(entry: Entry, f: Field[Any], request: pytest.FixtureRequest) -> None:
     path = f"{entry.name}.{f.name}"
-    if path in EXCEPTIONS:
-        pytest.skip(EXCEPTIONS[path])
+    if path in EXCEPTIONS or f.name in EXCEPTIONS:
+        pytest.skip(EXCEPTIONS.get(path, EXCEPTIONS.get(f.name, "")))
     base = {"part": entry.name, **BASES.get(entry.name, {})}
+    if entry.name == "transformer":
+        base |= {"model": request.getfixturevalue("tiny_transformer")}
+    base |= BESIDE.get(path, BESIDE.get(f.name, {}))
     for other, wanted in f.metadata["only"].items():
-        base[other] = wanted[0] if isinstance(wanted, tuple) else wanted
+        allowed = wanted if isinstance(wanted, tuple) else (wanted,)
+        if other in base or getattr(build(entry.name), other) not in allowed:
+            base[other] = base[other] if base.get(other) in allowed else allowed[0]
     part: Part = build(base)
-    plain = _effect_of_base(entry.kind, entry.name, json.dumps(base, sort_keys=True))
+    plain = _effect_of_base(entry.name, json.dumps(base, sort_keys=True))
     refused = None
     for value in candidates(entry, f, getattr(part, f.name)):
         try:
-            changed = effect(entry.kind, {**base, f.name: value})
+            changed = effect(entry, {**base, f.name: value})
         except UsageError as error:
             refused = error
             continue
         if changed != plain:
             return
-    assert refused is not None and f.name in str(refused), f"{path} is accepted and ignored"
+    assert refused is not None and f.name in str(refused), f"{path} is accepted and ignored ({refused})"
 
 
 @pytest.mark.parametrize(("entry", "f"), [case for case in cases() if case.values[1].metadata["only"]])
@@ -175,7 +271,8 @@ def test_an_option_is_refused_where_it_does_not_count(entry: Entry, f: Field[Any
     for other, wanted in f.metadata["only"].items():
         allowed = wanted if isinstance(wanted, tuple) else (wanted,)
         sibling = next(g for g in fields(entry.load()) if g.name == other)
-        elsewhere = [v for v in candidates(entry, sibling, allowed[0]) if v not in allowed]
+        choices = sibling.metadata["choices"] or candidates(entry, sibling, allowed[0])
+        elsewhere = [value for value in choices if value not in allowed]
         (value, *_) = candidates(entry, f, default)
         with pytest.raises(UsageError, match=rf"{entry.name}\.{f.name} counts only where {other} is"):
             build({"part": entry.name, other: elsewhere[0], f.name: value})
@@ -184,6 +281,6 @@ def test_an_option_is_refused_where_it_does_not_count(entry: Entry, f: Field[Any
 
 def test_the_test_would_notice() -> None:
     """A part with an idle option has the same effect whatever the option says."""
-    with_seed = config_of(build(PARABEL))
-    assert effect("learner", with_seed) == effect("learner", PARABEL)
-    assert effect("learner", {**PARABEL, "beam": 1}) != effect("learner", PARABEL)
+    parabel = find("parabel")
+    assert effect(parabel, config_of(build(PARABEL))) == effect(parabel, PARABEL)
+    assert effect(parabel, {**PARABEL, "beam": 1}) != effect(parabel, PARABEL)

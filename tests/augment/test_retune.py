@@ -153,3 +153,59 @@ def test_folds_of_a_reranker_go_through_both_stages(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Parabel, "retune", watched)
     Tagger(ONE, augment=[{"part": "retune", "rarest": 20}], rerank=["ranknet"]).fit(corpus)
     assert rows == [80, 60, 60, 60, 60]
+
+
+# --- networks
+
+
+def network_corpus() -> Corpus:
+    rng = np.random.default_rng(3)
+    share = 1 / np.arange(1, 13)
+    Y = np.zeros((80, 12), dtype=np.float32)
+    for row in range(80):
+        Y[row, rng.choice(12, size=rng.integers(1, 3), replace=False, p=share / share.sum())] = 1
+    texts = [" ".join(f"w{label}" for label in np.flatnonzero(y)) + f" n{rng.integers(9)}" for y in Y]
+    return Corpus(labels=LabelIndex([f"l{j}" for j in range(12)]), Y=sp.csr_matrix(Y), texts=texts).counted()
+
+
+def attention(**options: object) -> dict[str, object]:
+    encoder = {"part": "bag", "size": 16, "dropout": 0.0}
+    return {"part": "attentionxml", "encoder": encoder, "least_steps": 20, "epochs": 1, "batch": 16, **options}
+
+
+def test_context_vectors_are_what_the_classifier_sees() -> None:
+    """With classifier vectors and document term known, logits follow from the contexts alone."""
+    torch = pytest.importorskip("torch")
+    head = {"part": "label-attention", "document": False}
+    corpus = network_corpus()
+    tagger = Tagger(attention(head=head), threads=1).fit(corpus)
+    network = tagger.learner.network_
+    documents, labels = np.array([7, 3, 7, 60]), np.array([0, 5, 1, 0])
+    found = tagger.learner.contexts(corpus, documents, labels, run=Run(threads=1))
+    vectors, bias = network.head.vectors.weight.detach().numpy(), network.head.bias.weight.detach().numpy()[:, 0]
+    logits = (found * vectors[labels]).sum(axis=1) + bias[labels]
+    scores = tagger.score(corpus, 12).to_csr(12).toarray()[documents, labels]
+    np.testing.assert_allclose(torch.sigmoid(torch.from_numpy(logits)).numpy(), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"rows": "none"}, {"rows": "duplicates", "mask": True}, {"vectors": 4}])
+def test_in_a_network_only_the_classifier_moves(options: dict[str, object]) -> None:
+    pytest.importorskip("torch")
+    corpus = network_corpus()
+    plain = Tagger(attention(), threads=1).fit(corpus).learner.state()
+    tuned = Tagger(attention(), augment=[{"part": "retune", **options}], threads=1).fit(corpus).learner.state()
+    moved = {name for name in plain if plain[name].tobytes() != tuned[name].tobytes()}
+    assert moved and all(name.startswith("network.head.") and "queries" not in name for name in moved)
+
+
+def test_oversampled_vectors_raise_rare_labels() -> None:
+    pytest.importorskip("torch")
+    corpus = network_corpus()
+    rare = np.flatnonzero((corpus.labels.frequency <= 5) & (corpus.labels.frequency > 0))
+    assert len(rare)
+
+    def mean_of_rare(options: dict[str, object]) -> float:
+        tagger = Tagger(attention(), augment=[{"part": "retune", "rows": "none", **options}], threads=1).fit(corpus)
+        return float(tagger.score(corpus, 12).to_csr(12).toarray()[:, rare].mean())
+
+    assert mean_of_rare({"vectors": 50}) > mean_of_rare({})

@@ -281,6 +281,18 @@ class NeuralLearner(Learner):
             retuned(self, self.network_, corpus, fit.with_hooks(()), vectors)
         return self
 
+    def contexts(
+        self, corpus: Corpus, documents: NDArray[np.int64], labels: NDArray[np.int64], *, run: Run | None = None
+    ) -> NDArray[np.float32]:
+        """float32 (P, width): the context vectors of P pairs of a document and a label, for heads that make such."""
+        from longtail.learners.neural.second_stage import contexts_of_pairs
+
+        run = run or Run()
+        tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
+        with torch_threads(run.workers):
+            states = self.encoder.states(self.network_.encoder, tokens, run)
+            return contexts_of_pairs(self.network_, tokens, states, documents, labels)
+
     def retune_choice(self, corpus: Corpus, tokens: Tokens, run: Run) -> LabelChoice:
         """Which labels the loss of the second stage is taken over."""
         choice: LabelChoice = self.shortlist.retune_choice(self.network_, corpus, tokens)

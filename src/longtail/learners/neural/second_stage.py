@@ -145,6 +145,35 @@ def _fill(
             values[tokens.indptr[row] : tokens.indptr[row + 1]] = found[number, : tokens.lengths[row]]
 
 
+def contexts_of_pairs(
+    network: Network,
+    tokens: Tokens,
+    states: NDArray[np.float16] | None,
+    documents: NDArray[np.int64],
+    labels: NDArray[np.int64],
+) -> NDArray[np.float32]:
+    """float32 (P, width): what the classifier sees of P pairs of a document and a label, without dropout."""
+    if "context" not in network.head.points:
+        raise UsageError("context vectors need a head with label-wise attention")
+    head: Any = network.head
+    network.eval()
+    found = np.empty((len(labels), network.encoder.width), dtype=np.float32)
+    order = np.argsort(documents, kind="stable")
+    wanted, first = np.unique(documents[order], return_index=True)
+    pairs_of = dict(zip(wanted.tolist(), np.split(order, first[1:]), strict=True))
+    asked = tokens.rows(wanted)
+    with torch.no_grad():
+        for rows in in_length_order(asked, 64):
+            pairs = [pairs_of[document] for document in wanted[rows].tolist()]
+            place = np.repeat(np.arange(len(rows)), [len(own) for own in pairs])
+            which = np.concatenate(pairs)
+            hidden = _encoded(network, tokens, states, wanted[rows])
+            mask = token_tensors(tokens, wanted[rows])[1]
+            made = head.contexts(hidden, mask, torch.from_numpy(place), torch.from_numpy(labels[which]))
+            found[which] = made.float().numpy()
+    return found
+
+
 def checked(vectors: LabelVectors, network: Network, n_labels: int) -> LabelVectors:
     """The vectors, if they fit the network's classifier."""
     if "context" not in network.head.points:

@@ -22,6 +22,8 @@ class Capabilities:
     soft_targets  targets between 0 and 1 count as much as they say
     noise         draws the corpus's noisy copies itself; for others they are written out as rows
     retunes       has a second stage, in which its classifier is tuned again
+    hardware      is trained on the devices, nodes and precision that a run says
+    validation    makes use of validation data
     side_by_side  two fits may go on at the same time in one process
     judge         an augmenter that asks a fitted learner first, and so belongs to the second stage
     learns        a re-ranker that learns from scores of documents that the learner did not see
@@ -36,6 +38,8 @@ class Capabilities:
     soft_targets: bool = True
     noise: bool = False
     retunes: bool = False
+    hardware: bool = False
+    validation: bool = False
     side_by_side: bool = True
     judge: bool = False
     learns: bool = False
@@ -60,6 +64,8 @@ def common(all_of: Iterable[Capabilities]) -> Capabilities:
         soft_targets=all(one.soft_targets for one in found),
         noise=True,  # each member draws copies or has them written out for itself
         retunes=all(one.retunes for one in found),
+        hardware=any(one.hardware for one in found),
+        validation=any(one.validation for one in found),
         side_by_side=all(one.side_by_side for one in found),
     )
 

@@ -216,3 +216,13 @@ def test_xmc_files_end_to_end(command: Command, tmp_path: Path) -> None:
     assert best == ["red", "green", "blue"] * 10
     report = json.loads(command("evaluate", tmp_path / "m", tmp_path / "train.svm", *options, "--json").out)
     assert report["P@1"] == 100
+
+
+def test_hardware_and_validation_data_that_nothing_uses(command: Command, data: Path, tmp_path: Path) -> None:
+    """No option is accepted and ignored: label trees have no devices, and say when validation data has no use."""
+    train = ["train", data / "train.jsonl", "-o", tmp_path / "model", "--learner", "parabel", "--quiet"]
+    for option in (["--devices", "2"], ["--precision", "bf16-mixed"], ["--logs", tmp_path / "logs"]):
+        refused = command(*train, *option)
+        assert refused.code == 2 and f"{option[0]} is for networks" in refused.err
+    told = command(*train, "--valid", data / "test.jsonl")
+    assert told.code == 0 and "makes no use of it" in told.err

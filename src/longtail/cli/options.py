@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -56,4 +57,80 @@ Split = Annotated[
 ]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read, and count them.", rich_help_panel=_DATA)
+]
+
+# training
+TrainingData = Annotated[
+    Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
+]
+ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.", show_default=False)]
+Valid = Annotated[
+    Path | None, typer.Option("--valid", help="Data to tune on, for methods that do.", show_default=False)
+]
+
+_METHOD = "Method"
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help="One of longtail recipes, FILE.toml or FILE.toml#ROW.",
+        rich_help_panel=_METHOD,
+        show_default=False,
+    ),
+]
+Learner = Annotated[
+    str | None, typer.Option("--learner", help="See longtail methods (default: bonsai).", rich_help_panel=_METHOD)
+]
+Augment = Annotated[
+    list[str] | None,
+    typer.Option("--augment", help="Augmenter; may be given several times.", rich_help_panel=_METHOD),
+]
+Rerank = Annotated[
+    list[str] | None,
+    typer.Option("--rerank", help="Re-ranker; may be given several times.", rich_help_panel=_METHOD),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="An option of a part, as in learner.trees=1 or parabel.trees=1; may be given several times.",
+        rich_help_panel=_METHOD,
+    ),
+]
+
+_HARDWARE = "Hardware"
+
+
+class Precision(StrEnum):
+    full = "32-true"
+    bfloat = "bf16-mixed"
+    half = "16-mixed"
+
+
+Devices = Annotated[
+    int,
+    typer.Option(
+        "--devices",
+        min=1,
+        max=1024,
+        help="Processors networks are trained on together: GPUs, or processes on a CPU.",
+        rich_help_panel=_HARDWARE,
+    ),
+]
+Nodes = Annotated[
+    int,
+    typer.Option("--nodes", min=1, max=1024, help="Machines that train a network together.", rich_help_panel=_HARDWARE),
+]
+PrecisionOption = Annotated[
+    Precision, typer.Option("--precision", help="Numbers of a network's arithmetic.", rich_help_panel=_HARDWARE)
+]
+Logs = Annotated[
+    Path | None,
+    typer.Option(
+        "--logs",
+        help="Folder for CSV and TensorBoard logs of networks.",
+        rich_help_panel=_HARDWARE,
+        show_default=False,
+    ),
 ]

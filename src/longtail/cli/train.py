@@ -3,75 +3,38 @@
 from __future__ import annotations
 
 import shutil
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from longtail.cli import options
 from longtail.cli.console import (
+    note,
     peak_memory_megabytes,
     print_json,
     start_run,
     stdout_console,
 )
 from longtail.cli.data import DataOptions
+from longtail.errors import UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
+    from longtail.run import Hardware
     from longtail.tagger import Tagger
 
 #: The stages every training reports, whether or not its parts have them.
 STAGES = ("read", "features", "cluster", "train", "save")
 
-_METHOD, _HARDWARE = "Method", "Hardware"
-
-
-class Precision(StrEnum):
-    full = "32-true"
-    bfloat = "bf16-mixed"
-    half = "16-mixed"
-
 
 def train(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.", show_default=False)],
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            "--recipe",
-            help="One of longtail recipes, FILE.toml or FILE.toml#ROW.",
-            rich_help_panel=_METHOD,
-            show_default=False,
-        ),
-    ] = None,
-    learner: Annotated[
-        str | None,
-        typer.Option("--learner", help="See longtail methods (default: bonsai).", rich_help_panel=_METHOD),
-    ] = None,
-    augment: Annotated[
-        list[str] | None,
-        typer.Option("--augment", help="Augmenter; may be given several times.", rich_help_panel=_METHOD),
-    ] = None,
-    rerank: Annotated[
-        list[str] | None,
-        typer.Option("--rerank", help="Re-ranker; may be given several times.", rich_help_panel=_METHOD),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="An option of a part, as in learner.trees=1 or parabel.trees=1; may be given several times.",
-            rich_help_panel=_METHOD,
-        ),
-    ] = None,
-    valid: Annotated[
-        Path | None, typer.Option("--valid", help="Data to tune on, for methods that do.", show_default=False)
-    ] = None,
+    data: options.TrainingData,
+    output: options.ModelOutput,
+    recipe: options.Recipe = None,
+    learner: options.Learner = None,
+    augment: options.Augment = None,
+    rerank: options.Rerank = None,
+    settings: options.Settings = None,
+    valid: options.Valid = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -80,35 +43,10 @@ def train(
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
-    devices: Annotated[
-        int,
-        typer.Option(
-            "--devices",
-            min=1,
-            max=1024,
-            help="Processors networks are trained on together: GPUs, or processes on a CPU.",
-            rich_help_panel=_HARDWARE,
-        ),
-    ] = 1,
-    nodes: Annotated[
-        int,
-        typer.Option(
-            "--nodes", min=1, max=1024, help="Machines that train a network together.", rich_help_panel=_HARDWARE
-        ),
-    ] = 1,
-    precision: Annotated[
-        Precision,
-        typer.Option("--precision", help="Numbers of a network's arithmetic.", rich_help_panel=_HARDWARE),
-    ] = Precision.full,
-    logs: Annotated[
-        Path | None,
-        typer.Option(
-            "--logs",
-            help="Folder for CSV and TensorBoard logs of networks.",
-            rich_help_panel=_HARDWARE,
-            show_default=False,
-        ),
-    ] = None,
+    devices: options.Devices = 1,
+    nodes: options.Nodes = 1,
+    precision: options.PrecisionOption = options.Precision.full,
+    logs: options.Logs = None,
     overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -125,6 +63,7 @@ def train(
     tagger = plan.tagger(seed=seed, threads=threads)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
+    _check_used(tagger, run.hardware, valid)
     # what long fits keep on the way: the same command goes on from there after it was killed
     run.checkpoints = output.absolute().parent / f".{output.name}.unfinished"
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
@@ -139,6 +78,20 @@ def train(
         print_json(summary)
     elif not quiet:
         _show(summary, output)
+
+
+def _check_used(tagger: Tagger, hardware: Hardware, valid: Path | None) -> None:
+    """Refuses hardware options that nothing here is trained on; says so where validation data has no use."""
+    from longtail.registry import name_of
+    from longtail.run import Hardware
+
+    can, name = tagger.pipeline.capabilities, name_of(tagger.learner)
+    given = [field for field in ("devices", "nodes", "precision", "logs")
+             if getattr(hardware, field) != getattr(Hardware(), field)]  # fmt: skip
+    if given and not can.hardware:
+        raise UsageError(f"--{given[0]} is for networks, and '{name}' is none; leave it out")
+    if valid is not None and not can.validation:
+        note(f"--valid: '{name}' tunes nothing on validation data, and makes no use of it")
 
 
 def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output: Path) -> dict[str, Any]:

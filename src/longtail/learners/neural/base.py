@@ -123,7 +123,9 @@ class NeuralLearner(Learner):
         encoder: Encoder = self.encoder
         head: Head = self.head
         spaces = ("texts", *encoder.capabilities.spaces, *head.capabilities.spaces)
-        return Capabilities(needs=("texts",), spaces=spaces, retunes=True, side_by_side=False)
+        return Capabilities(
+            needs=("texts",), spaces=spaces, retunes=True, hardware=True, validation=True, side_by_side=False
+        )
 
     # fitting
     def learn(self, corpus: Corpus, fit: Fit) -> Self:

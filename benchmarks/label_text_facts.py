@@ -45,7 +45,7 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
         **row,
         "labels": train.n_labels,
         "labels_of_one_document": float(once.mean()),
-        "soft_annotations_a_label": soft.nnz / train.n_labels,
+        "soft_annotations_per_label": soft.nnz / train.n_labels,
         "raw_annotations_above_one": _above_one(graph),
         "near_one_of_labels_of_one_document": float((of_once.data >= NEAR_ONE).mean()) if of_once.nnz else 0.0,
         "shared_with_walk": _shared(soft, soft_annotations(random_walks(train.Y, seed=0))),

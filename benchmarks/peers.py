@@ -308,7 +308,7 @@ def run_corpus(corpus: str, options: argparse.Namespace) -> bool:
                 row = updated(row, measured, len(test), about)
                 put_row(results, row)
                 _say(
-                    f"    trained in {measured['train_s']:.2f} s, {row['predict_ms']:.3f} ms a document, "
+                    f"    trained in {measured['train_s']:.2f} s, {row['predict_ms']:.3f} ms per document, "
                     f"{row['peak_mb']:.0f} MB, P@1 {row['metrics']['P@1']:.2f}"
                 )
             common.write_json(path, results)

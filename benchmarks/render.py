@@ -3,7 +3,7 @@
     python benchmarks/render.py            writes the page and fills the blocks
     python benchmarks/render.py --check    writes nothing; exit code 1 when something is out of date
 
-A block in README.md or docs/methods is filled when it is marked so:
+A block in README.md, docs or docs/methods is filled when it is marked so:
 
     <!-- figures:peers-summary -->
     <!-- /figures -->
@@ -191,7 +191,7 @@ def peers_summary(all_results: dict[str, Results]) -> str:
             for metric in ("P@1", "PSP@5")
         ]
         lines.append(
-            f"| {results['corpus']} | {train[0]} s / {train[1]} s | {predict[0]} ms / {predict[1]} ms a document "
+            f"| {results['corpus']} | {train[0]} s / {train[1]} s | {predict[0]} ms / {predict[1]} ms per document "
             f"| {quality[0]} | {quality[1]} |"
         )
     if len(lines) == 2:
@@ -344,7 +344,8 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
     if not all_results:
         raise UsageError(f"{results} has no results yet; run benchmarks/peers.py first")
     wanted = {docs: page(all_results)}
-    for marked in (readme, *sorted(docs.parent.glob("methods/*.md"))):
+    others = [page for page in sorted(docs.parent.glob("*.md")) if page != docs]
+    for marked in (readme, *others, *sorted(docs.parent.glob("methods/*.md"))):
         if marked.exists():
             wanted[marked] = filled(marked.read_text(encoding="utf-8"), blocks(all_results), marked.name)
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -195,7 +195,7 @@ def _made(results: Results) -> str:
 
 # pictures
 def peers_picture(all_results: dict[str, Results]) -> bytes:
-    """Training seconds against PSP@5, one panel a corpus: up and to the left is better."""
+    """Training seconds against PSP@5, one panel per corpus: up and to the left is better."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -2,9 +2,11 @@
 
     git worktree add ../before COMMIT
     python benchmarks/before_after.py --before ../before [--rows GLOB] [--side before|after|both] [--fresh]
+    python benchmarks/before_after.py --before ../before --turns 3 --rows '*/0'      times, in turns, on a quiet machine
+    python benchmarks/before_after.py --page docs/before-after.md                    writes the tables
 
-A row is one (corpus, recipe, seed); each side runs in a process of its own with that version's sources, one after the
-other, so that with both sides in one go the seconds compare. `same` tells whether the predictions of all test documents
+A row is one (corpus, recipe, seed); each side runs in a process of its own with that version's sources. Seconds compare
+only where they were taken in turns. `same` tells whether the predictions of all test documents
 are the same to the last bit. Corpora named -4k have 4,000 random training documents (networks take long on a CPU).
 Finished sides stay in benchmarks/results/before-after.json.
 """
@@ -15,6 +17,7 @@ import argparse
 import fnmatch
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +106,70 @@ def measured(row: dict[str, Any], checkout: Path, data: Path) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def timed(row: dict[str, Any], checkouts: dict[str, Path], data: Path, turns: int) -> dict[str, Any]:
+    """Seconds of both sides, taken in turns."""
+    found: dict[str, Any] = {side: {"train_seconds": [], "predict_ms": []} for side in checkouts}
+    for turn in range(turns):
+        for side in list(checkouts)[:: 1 if turn % 2 == 0 else -1]:
+            one = measured(row, checkouts[side], data)
+            for name, values in found[side].items():
+                values.append(one[name])
+    return found
+
+
+def ratio(found: dict[str, Any], name: str) -> float:
+    """After to before, each by its best turn: what disturbs a turn only ever makes it slower."""
+    return min(found["after"][name]) / min(found["before"][name])
+
+
+METRICS = ("P@1", "P@5", "PSP@1", "PSP@5")
+
+
+def page(content: dict[str, Any]) -> str:
+    """The tables as Markdown."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in content["rows"]:
+        if "before" in row and "after" in row:
+            groups.setdefault((row["corpus"], row["recipe"]), []).append(row)
+    lines = [
+        "# Before and after",
+        "",
+        "The same recipes in version 0.1.0 and in this one: means over seeds, spread (standard deviation) in brackets.",
+        f"Made by `{content['command']}` and `python benchmarks/before_after.py --page docs/before-after.md`.",
+        "",
+        f"| corpus | recipe | seeds | {' | '.join(f'{m} before | after' for m in METRICS)} | same predictions |",
+        f"|---|---|--:|{'--:|--:|' * len(METRICS)}--:|",
+    ]
+    for (corpus, recipe), members in groups.items():
+        cells = [_mean(members, side, metric) for metric in METRICS for side in ("before", "after")]
+        same = sum(row["same"] for row in members)
+        lines.append(f"| {corpus} | {recipe} | {len(members)} | {' | '.join(cells)} | {same} of {len(members)} |")
+    lines += [
+        "",
+        "Corpora named -4k have 4,000 training documents. Members of an ensemble draw from the same seeds as before;",
+        "sides of `decoupled` and folds of a re-ranker have seeds of their own now, which moves `taug` and `ranknet`",
+        "within what another seed would.",
+        "",
+        "Seconds after, as a share of those before, both taken in turns on one machine, best turn of each side",
+        "(`python benchmarks/before_after.py --before ../before --turns 3 --rows '*/0'`):",
+        "",
+        "| corpus | recipe | turns | training | prediction |",
+        "|---|---|--:|--:|--:|",
+    ]
+    for row in content["rows"]:
+        if "timed" in row:
+            turns = len(row["timed"]["after"]["train_seconds"])
+            shares = " | ".join(f"{ratio(row['timed'], name):.2f}" for name in ("train_seconds", "predict_ms"))
+            lines.append(f"| {row['corpus']} | {row['recipe']} | {turns} | {shares} |")
+    return "\n".join(lines) + "\n"
+
+
+def _mean(members: list[dict[str, Any]], side: str, metric: str) -> str:
+    values = [row[side]["figures"][metric] for row in members]
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.fmean(values):.2f} ({spread:.2f})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path)
@@ -110,6 +177,8 @@ def main() -> None:
     parser.add_argument("--rows", default="*")
     parser.add_argument("--side", choices=("before", "after", "both"), default="both")
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--turns", type=int, default=0, help="time both sides, one after the other, so often")
+    parser.add_argument("--page", type=Path, default=None, help="write the tables to a page instead")
     parser.add_argument("--worker", default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None:
@@ -117,9 +186,22 @@ def main() -> None:
         return
     from common import REPOSITORY, commit, data_folder, load_average, locked, machine, read_json, write_json
 
+    if options.page is not None:
+        options.page.write_text(page(read_json(RESULT)), encoding="utf-8")
+        return
     data = data_folder(options.data)
     for row in rows():
         if not fnmatch.fnmatch(row["row"], options.rows):
+            continue
+        if options.turns:
+            found = timed(row, {"before": options.before, "after": REPOSITORY}, data, options.turns)
+            with locked(RESULT):
+                content = read_json(RESULT)
+                next(each for each in content["rows"] if each["row"] == row["row"])["timed"] = found
+                write_json(RESULT, content)
+            print(
+                row["row"], {name: round(ratio(found, name), 3) for name in ("train_seconds", "predict_ms")}, flush=True
+            )
             continue
         for side in ("before", "after") if options.side == "both" else (options.side,):
             done = {each["row"]: each for each in (read_json(RESULT) or {"rows": []})["rows"]}

@@ -70,7 +70,7 @@ def _made(results: Results) -> str:
     overlap = {row["corpus"]: row["label_texts_in_test"] for row in results["rows"]}
     counted = ", ".join(f"{overlap[corpus]} of {corpus}" for corpus in CORPORA if corpus in overlap)
     return (
-        "Test split, one core per row; tail: labels with 1 to 5 training documents, middle 6 to 20. Test documents whose "
+        "Test split, one core per row; tail: labels with 1 to 5 training documents, middle 6 to 20. Documents whose "
         f"text is a label's text ({counted}) are left out of the column before the last. Seconds are "
         f"processor time of the whole training. {machine_line(results)} Made by `{results['command']}`."
     )

@@ -43,7 +43,7 @@ class Bare(Part):
 def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Entries made by a test are gone after it."""
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    monkeypatch.setattr(registry, "_NAMES", dict(registry._NAMES))
+    monkeypatch.setattr(registry, "NAMES", dict(registry.NAMES))
     yield
 
 

@@ -168,7 +168,7 @@ def test_settings_reach_features_that_are_left_to_the_learner() -> None:
     assert inner.override(settings=["learner.members.1.features.ngrams=2"]).features == "auto"
     assert inner.learner["members"][1]["features"]["ngrams"] == 2
     inner.override(settings=["tfidf.ngrams=3"])
-    assert inner.learner["members"][1]["features"]["ngrams"] == 3 and inner.tagger().features == "auto"
+    assert inner.learner["members"][1]["features"]["ngrams"] == 3 and inner.tagger().features is None
     with pytest.raises(UsageError, match=r"--set features.ngrams=2: 'decaf' reads texts as they are: it has no use"):
         Recipe("decaf").override(settings=["features.ngrams=2"])
     with pytest.raises(UsageError, match="this run has no 'tfidf'"):

@@ -260,7 +260,7 @@ class Tagger:
     def __repr__(self) -> str:
         """As one would write it: only what differs from the defaults."""
         shown = [f"learner={_short(self.learner)!r}"]
-        if _short(self.features) not in ("auto", "tfidf"):
+        if _short(self.features) not in ("auto", "tfidf") and "X" in self.learner.capabilities.needs:
             shown.append(f"features={_short(self.features)!r}")
         lists: dict[str, Sequence[Part]] = {"augment": self.augment, "rerank": self.rerank}
         shown += [f"{name}={[_short(part) for part in parts]!r}" for name, parts in lists.items() if parts]

@@ -51,6 +51,8 @@ class Pipeline(Learner):
         self.augment = all_built("augment", self.augment, Augmenter, "augmenter")
         self.rerank = all_built("rerank", self.rerank, Reranker, "re-ranker")
         self._expand()
+        if self.features == "auto" and not self._reads_features:
+            self.features = None
         if self.features is not None and self.features != "auto":
             self.features = built(self.features, Features, "features")
             if not self._reads_features:

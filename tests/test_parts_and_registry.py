@@ -43,7 +43,9 @@ class Bare(Part):
 def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Entries made by a test are gone after it."""
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    monkeypatch.setattr(registry, "NAMES", dict(registry.NAMES))
+    names = dict(registry.NAMES)
+    monkeypatch.setattr(registry, "NAMES", names)
+    monkeypatch.setattr("longtail.part.NAMES", names)
     yield
 
 

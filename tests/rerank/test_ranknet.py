@@ -12,7 +12,7 @@ from longtail.decide.calibrate import Calibrator
 from longtail.registry import build
 from longtail.rerank.propensity import InversePropensity
 from longtail.rerank.ranknet import RankNet
-from longtail.rerank.ranknet_kernels import Blocks, LabelFacts, Settings, forward, loss_gradient, truth_of
+from longtail.rerank.ranknet_kernels import Blocks, LabelFacts, LossSettings, forward, loss_gradient, truth_of
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.tagger import Tagger
@@ -28,7 +28,7 @@ def loss_of(F, truth, counts, *, weight=None, margin=0.1, balance=1.0):
 
 
 def settings_of(margin, balance):
-    return Settings(np.float32(margin), np.float32(balance), np.float32(0.01), np.float32(0))
+    return LossSettings(np.float32(margin), np.float32(balance), np.float32(0.01), np.float32(0))
 
 
 def after_blocks(part, scores):

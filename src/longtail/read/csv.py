@@ -35,7 +35,7 @@ def read_csv(stream: Stream, reading: Reading) -> Corpus:
     reading = reading.changed(separator=separator)
     options = reading.options
     wanted = list(options.required)
-    rows = Rows(stream, wanted)
+    rows = TableRows(stream, wanted)
     for name in wanted:
         if name not in rows.header:
             raise InputError(stream.name, missing_field(name, rows.header), 1)
@@ -61,7 +61,7 @@ def read_csv(stream: Stream, reading: Reading) -> Corpus:
     return corpus
 
 
-class Rows:
+class TableRows:
     """The rows of a table, after its header."""
 
     def __init__(self, stream: Stream, wanted: list[str]) -> None:

@@ -60,11 +60,11 @@ def _records(stream: Stream) -> Iterator[tuple[int, Any]]:
 
         yield from objects(stream, bad)
     elif name.endswith((".csv", ".tsv", ".tab")):
-        from longtail.read.csv import Rows
+        from longtail.read.csv import TableRows
 
-        rows = Rows(stream, [])
+        rows = TableRows(stream, [])
         if not set(NAME_FIELDS) & set(rows.header):
-            rows = Rows(stream, ["label"])
+            rows = TableRows(stream, ["label"])
         for line, row in rows.records(bad):
             yield line, dict(zip(rows.header, row, strict=True))
     else:

@@ -47,7 +47,7 @@ class Parsed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class NumberedRows:
     """Parsed lines: labels csr float32 (n, L), features csr float32 (n, D), the record number and line of each row."""
 
     labels: sp.csr_matrix
@@ -110,7 +110,7 @@ def count_documents(Y: sp.csr_matrix, X: sp.csr_matrix, reading: Reading) -> Non
     report.empty_texts = int((np.diff(X.indptr) == 0).sum())
 
 
-def read_rows(stream: Stream, header: Header, reading: Reading) -> Rows:
+def read_rows(stream: Stream, header: Header, reading: Reading) -> NumberedRows:
     """The lines after the header."""
     if header.features > MOST_FEATURES or header.labels > MOST_LABELS:
         raise InputError(stream.name, "the header's numbers are implausibly large", 1)
@@ -170,7 +170,7 @@ class _Lines:
                 pieces.add(part)
         self._read += 1
 
-    def finish(self) -> Rows:
+    def finish(self) -> NumberedRows:
         n, n_features, n_labels = self._header
         if self._read != n:
             raise InputError(self._source, f"the header says {n} documents, the file has {self._read}", 1)
@@ -185,7 +185,7 @@ class _Lines:
             raise InputError(
                 self._source, "the values of a feature given twice add up to infinity", int(records[row]) + 2
             )
-        return Rows(Y, X, records)
+        return NumberedRows(Y, X, records)
 
 
 def _room(block: bytes) -> Parsed:

@@ -32,7 +32,7 @@ from longtail.rerank.base import Reranker
 from longtail.rerank.ranknet_kernels import (
     Blocks,
     LabelFacts,
-    Settings,
+    LossSettings,
     Shortlists,
     forward,
     one_pass,
@@ -121,7 +121,7 @@ class RankNet(Reranker):
     def _train(self, lists: Shortlists, train: Longs, valid: Longs, rng: np.random.Generator, run: Run) -> None:
         labels = LabelFacts(self.counts_, np.ones_like(self.q_) if self.start == "scores" else self.q_)
         blocks, squares = Blocks(self.w1_, self.w2_), Blocks(np.ones_like(self.w1_), np.ones_like(self.w2_))
-        settings = Settings(
+        settings = LossSettings(
             np.float32(self.margin), np.float32(self.balance), np.float32(self.learning_rate), self._scale()
         )
         held_out = Shortlists(lists.ids[valid], lists.start[valid], lists.shift[valid], lists.truth[valid])

@@ -41,7 +41,7 @@ class LabelFacts(NamedTuple):
     weight: Floats
 
 
-class Settings(NamedTuple):
+class LossSettings(NamedTuple):
     """margin c, balance lambda, AdaGrad's rate, and how many natural logarithms one unit of F is (0: F is a score)."""
 
     margin: np.float32
@@ -117,7 +117,7 @@ def forward(lists: Shortlists, blocks: Blocks, scale: np.float32) -> Floats:
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def loss_gradient(ids: Ints, F: Floats, truth: Bools, labels: LabelFacts, settings: Settings, out: Floats) -> float:
+def loss_gradient(ids: Ints, F: Floats, truth: Bools, labels: LabelFacts, settings: LossSettings, out: Floats) -> float:
     """The loss of one document's shortlist; out receives its derivative by F."""
     loss = np.float32(0)
     size, n_true = len(ids), 0
@@ -150,7 +150,7 @@ def loss_gradient(ids: Ints, F: Floats, truth: Bools, labels: LabelFacts, settin
 
 @njit(nogil=True, cache=True, fastmath=True)
 def one_pass(
-    order: Longs, lists: Shortlists, labels: LabelFacts, blocks: Blocks, squares: Blocks, settings: Settings
+    order: Longs, lists: Shortlists, labels: LabelFacts, blocks: Blocks, squares: Blocks, settings: LossSettings
 ) -> None:
     """One pass of AdaGrad, document by document; squares are sums of squared steps, like the weights."""
     count, _, width = blocks.w1.shape

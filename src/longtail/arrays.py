@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
 
+import numba
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from longtail.sparse import starts_of
+
+
+def njit(**options: Any) -> Callable[[Any], Any]:
+    """numba's njit, for kernels cached on disk whose arguments are named tuples.
+
+    numba keeps the tuples' classes in the index of its cache, and fails on an index that another version left behind
+    if a class has another name by now: such an index counts as none.
+    """
+
+    def made(function: Any) -> Any:
+        kernel = numba.njit(**options)(function)
+        file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+        if file is not None:
+            file._load_index = _or_nothing(file._load_index)
+        return kernel
+
+    return made
+
+
+def _or_nothing(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
+    def loaded() -> dict[Any, Any]:
+        try:
+            return load()
+        except (AttributeError, ImportError, TypeError, ValueError, EOFError, pickle.UnpicklingError):
+            return {}
+
+    return loaded
+
 
 Bools = NDArray[np.bool_]
 Shorts = NDArray[np.uint16]

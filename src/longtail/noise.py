@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, SparseRows, mixed_bits
+from longtail.arrays import Floats, Ints, SparseRows, mixed_bits, njit
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus

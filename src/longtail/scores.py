@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import append_below, keep_best
+from longtail.arrays import append_below, keep_best, njit
 from longtail.sparse import starts_of
 
 

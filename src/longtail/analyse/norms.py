@@ -12,10 +12,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, Shorts
+from longtail.arrays import Bools, Floats, Ints, Longs, Shorts, njit
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner

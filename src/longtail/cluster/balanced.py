@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Ints, SparseRows, with_own_columns
+from longtail.arrays import Bools, Ints, SparseRows, njit, with_own_columns
 from longtail.run import Run
 
 #: Centres have settled when a round raises the mean cosine by less.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, SparseRows, add_products
+from longtail.arrays import Floats, Ints, SparseRows, add_products, njit
 from longtail.cluster.blocks import even_blocks
 from longtail.run import Run
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from longtail.arrays import Floats, SparseRows
+from longtail.arrays import Floats, SparseRows, njit
 from longtail.cluster.blocks import even_blocks
 from longtail.run import Run
 from longtail.sparse import starts_of

@@ -13,10 +13,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs
+from longtail.arrays import Bools, Floats, Ints, Longs, njit
 from longtail.run import Run
 from longtail.sparse import starts_of
 

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, Longs, keep_best
+from longtail.arrays import Floats, Ints, Longs, keep_best, njit
 from longtail.corpus import Corpus
 from longtail.part import Arrays
 from longtail.run import Run

@@ -6,8 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.arrays import njit
 
 WORDS_PER_LABEL = 4  # the first of them is shared by the labels of a cluster
 CLUSTER = 8  # labels in a cluster

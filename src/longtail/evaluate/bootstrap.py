@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.arrays import njit
 from longtail.errors import UsageError
 from longtail.evaluate.metrics import Documents
 

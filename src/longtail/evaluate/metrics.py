@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.arrays import njit
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.labels import Band

@@ -11,9 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.arrays import njit
 from longtail.features.tokenise import mix
 
 FACTOR = np.uint64(31)

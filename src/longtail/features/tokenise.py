@@ -13,8 +13,9 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.arrays import njit
 
 CODE_POINTS = 0x110000
 #: No character beyond the first two planes has a case; `word_table` checks it.

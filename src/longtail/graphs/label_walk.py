@@ -18,9 +18,8 @@ from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
-from longtail.arrays import Doubles, Floats, Ints, Longs, SparseRows, keep_best, mixed_bits
+from longtail.arrays import Doubles, Floats, Ints, Longs, SparseRows, keep_best, mixed_bits, njit
 from longtail.run import Run
 from longtail.sparse import entries_kept, rows_of_pairs, starts_of
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.arrays import njit
 
 if TYPE_CHECKING:
     from longtail.read.xmc import Parsed

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from longtail.arrays import Bools, Floats, Ints, Longs
+from longtail.arrays import Bools, Floats, Ints, Longs, njit
 from longtail.corpus import Corpus
 from longtail.scores import Scores
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, Longs, SparseRows, append_below, keep_best
+from longtail.arrays import Floats, Ints, Longs, SparseRows, append_below, keep_best, njit
 from longtail.learners.linear.tree import require_starts
 from longtail.sparse import starts_of
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from longtail.arrays import Bools, Floats, Ints, SparseRows, keep_best
+from longtail.arrays import Bools, Floats, Ints, SparseRows, keep_best, njit
 from longtail.learners.linear.fastxml_forest import Forest
 from longtail.learners.linear.fastxml_solver import L1Options, Sides, candidates, solve_l1
 from longtail.learners.linear.kernels import next_random

@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows
+from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, njit
 from longtail.learners.linear.kernels import next_random
 
 #: Weights at 0 whose derivative is at most this rest until the others have converged.

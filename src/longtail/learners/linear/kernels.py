@@ -20,10 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, add_products
+from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, add_products, njit
 from longtail.noise import NoiseArrays, draw_copy
 
 SQUARED_HINGE = 0

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Shorts, SparseRows, with_own_columns
+from longtail.arrays import Bools, Floats, Ints, Shorts, SparseRows, njit, with_own_columns
 from longtail.corpus import Corpus
 from longtail.learners.linear.kernels import Positives, SolverOptions, solve
 from longtail.noise import FeatureNoise

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, Shorts, SparseRows, append_below, keep_best
+from longtail.arrays import Bools, Floats, Ints, Longs, Shorts, SparseRows, append_below, keep_best, njit
 from longtail.learners.linear.kernels import SQUARED_HINGE
 from longtail.learners.linear.nodes import Separators
 from longtail.sparse import starts_of

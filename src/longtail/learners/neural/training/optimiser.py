@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 from torch.optim import Optimizer
 
-from longtail.arrays import Floats, Longs
+from longtail.arrays import Floats, Longs, njit
 
 
 class RowAdam(Optimizer):

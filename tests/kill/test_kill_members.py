@@ -1,4 +1,4 @@
-"""kill -9 in the middle of an ensemble, and the same program again: members that were finished are not trained twice."""
+"""kill -9 in the middle of an ensemble, and the same program again: finished members are not trained twice."""
 
 from __future__ import annotations
 

@@ -103,9 +103,15 @@ class Pipeline(Learner):
         return replace(can, noise=True, needs=needs, spaces=tuple(s for s in can.spaces if s != "features"))
 
     # fitting
+    def forget(self) -> None:
+        """As new, until it is fitted: features that an earlier fit chose by itself are to be chosen again."""
+        vars(self).pop("n_labels_", None)
+        if self.features is vars(self).pop("chosen_", self):
+            self.features = "auto"
+
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         run = fit.run
-        vars(self).pop("n_labels_", None)  # as new, until it is fitted
+        self.forget()
         self.check(corpus)
         if not corpus.labels.documents:
             corpus = corpus.counted()
@@ -113,7 +119,8 @@ class Pipeline(Learner):
         corpus = self._rewritten(corpus, "texts", run)
         self.features_ = self._maker_of_features(corpus)
         if self.features_ is not None:
-            self.features = self.features_
+            if self.features == "auto":
+                self.features = self.chosen_ = self.features_
             with run.stage("features"):
                 corpus = replace(corpus, X=self.features_.fit_corpus(corpus, run), X_made=True)
         self.width_ = corpus.features.shape[1] if self._reads_features else None
@@ -303,7 +310,7 @@ class Pipeline(Learner):
         """Kernels index by these numbers, so what the parts say of one another must agree."""
         widths = {"learner": self.learner.n_features_, "features": self.features_ and self.features_.n_features_}
         for name, width in widths.items():
-            if width is not None and width != self.width_:
+            if self._reads_features and width is not None and width != self.width_:
                 raise ValueError(f"the {name} has {width} features, the rest of the model has {self.width_}")
         self._take_sizes()
         for part in self.rerank:

@@ -248,3 +248,32 @@ def test_a_document_whose_tail_labels_are_all_masked_tells_the_gate_nothing(corp
     assert masked.tolist() == np.flatnonzero(unknown).tolist()
     known = _with_tail_or_not(train, tail)
     np.testing.assert_array_equal(known.Y.toarray()[:, 0] > 0, np.bincount(row[of_tail], minlength=len(train)) > 0)
+
+
+def test_a_pipeline_inside_has_the_second_stage_of_its_learner():
+    corpus = synthetic(documents=200, labels=40, words=200, texts=True, seed=4).counted()
+    retune = {"part": "retune", "mask": True, "rarest": 20}
+    inner = {"part": "pipeline", "learner": ONE, "augment": ["gandalf"]}
+
+    def scores(learner, augment):
+        return Tagger(learner, augment=augment).fit(corpus).score(corpus, 10)
+
+    once, twice = scores(inner, []), scores(inner, [retune])
+    assert (once.values != twice.values).any()
+    together = scores({"part": "ensemble", "members": [inner, ONE]}, [retune])
+    assert (together.ids >= 0).any()
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        {"part": "ensemble", "members": ["attentionxml"]},
+        {"part": "decoupled", "learner": "attentionxml"},
+        {"part": "pipeline", "learner": "attentionxml"},
+    ],
+)
+def test_vectors_of_a_classifier_are_refused_at_once_where_there_is_not_one_classifier(wrapped):
+    pytest.importorskip("torch")
+    Tagger("attentionxml", augment=[{"part": "retune", "vectors": 2}])
+    with pytest.raises(UsageError, match="space 'classifier'"):
+        Tagger(wrapped, augment=[{"part": "retune", "vectors": 2}])

@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.augment.base import Augmenter, Judged
+from longtail.augment.base import Augmenter, Judged, LabelVectors
 from longtail.capabilities import CORPUS_SPACES, SPACES, Capabilities, fits
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -95,12 +95,14 @@ class Pipeline(Learner):
 
     @property
     def capabilities(self) -> Capabilities:
-        can = self.learner.capabilities
+        # who draws vectors in the classifier's space asks the network itself
+        can = replace(self.learner.capabilities, noise=True)
+        can = replace(can, spaces=tuple(space for space in can.spaces if space != "classifier"))
         if self.features is None or not self._reads_features:
-            return replace(can, noise=True)
+            return can
         needs = ("texts", *(need for need in can.needs if need not in ("X", "texts")))
         # features made in here are out of reach for augmenters outside
-        return replace(can, noise=True, needs=needs, spaces=tuple(s for s in can.spaces if s != "features"))
+        return replace(can, needs=needs, spaces=tuple(s for s in can.spaces if s != "features"))
 
     # fitting
     def forget(self) -> None:
@@ -135,6 +137,13 @@ class Pipeline(Learner):
             plain = plain if plain.made is None else self._with_features(given, run)
             with run.stage("rerank"):
                 self._fit_rerankers(plain.documents_only(), corpus, inside)
+        return self
+
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        """The second stage of the learner, on rows made as those of its first; features and re-rankers stay."""
+        corpus = self._with_features(self._rewritten(corpus, "texts", fit.run), fit.run)
+        corpus = self._rewritten(corpus, "features", fit.run)
+        self.learner.retune(self.learner.readable(corpus), fit, vectors)
         return self
 
     def _maker_of_features(self, corpus: Corpus) -> Features | None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
+from longtail.noise import FeatureNoise, written_out
 
 NAMES = "abcdefgh"
 
@@ -376,3 +377,20 @@ def test_groups_are_the_strongest_of_their_labels(seed: int) -> None:
             assert (own is None) == (not pairs)
             if pairs:
                 assert own == (strength > 0) and (strength == 0 or np.isclose(target, strength))
+
+
+def test_features_of_any_kind_become_csr_and_count_in_the_fingerprint() -> None:
+    X = sp.csr_array(np.array([[1, 0], [0, 2]], dtype=np.float32))
+    one, other = make([[1], [1]], X=X), make([[1], [1]], X=X * 2)
+    assert isinstance(one.X, sp.csr_matrix)
+    assert one.fingerprint != other.fingerprint
+
+
+def test_noisy_copies_written_out_are_no_documents() -> None:
+    X = sp.csr_matrix(np.ones((3, 4), dtype=np.float32))
+    noise = FeatureNoise(2, 0.5, 0.0, 0, np.array([-1, 1, -1], dtype=np.int32))
+    whole = written_out(make([[1, 0], [0, 1], [1, 0]], X=X, noise=noise))
+    assert whole.documents.tolist() == [0, 1, 2]
+    assert whole.origins().tolist() == [0, 1, 2, 1, 1]
+    assert whole.counted().labels.frequency.tolist() == [2, 1]
+    assert len(whole.without_documents(np.array([1]))) == 2

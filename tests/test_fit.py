@@ -146,3 +146,21 @@ def test_other_data_or_a_damaged_file_is_trained_anew(
 def test_quick_fits_are_not_kept(corpus: Corpus, tmp_path: Path) -> None:
     Tagger({"part": "ensemble", "members": [ONE, ONE]}).fit(corpus, run=Run(checkpoints=tmp_path))
     assert not list(tmp_path.rglob("*.finished"))
+
+
+def test_what_was_kept_and_fits_no_part_is_made_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fits, "KEPT_FROM", 0.0)
+    fit = Fit(Run(checkpoints=tmp_path))
+    part = build(ONE)
+    made = Tagger({"part": "ensemble", "members": [part]}).pipeline
+    made.learn(corpus, fit)
+    kept = sorted(tmp_path.rglob("*.finished"))
+    assert kept
+    for path in kept:
+        fit.with_valid(None).keep(path.stem, {"nothing": np.zeros(1)})
+        path.write_bytes((tmp_path / path.name).read_bytes())
+    again = Tagger({"part": "ensemble", "members": [build(ONE)]}).pipeline
+    again.learn(corpus, fit)
+    np.testing.assert_array_equal(again.score(corpus, 5).values, made.score(corpus, 5).values)

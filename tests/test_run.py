@@ -210,3 +210,15 @@ def test_drawing_by_task_gives_the_same_whatever_the_threads() -> None:
 
     assert draw(Run(seed=5, threads=1)) == draw(Run(seed=5, threads=4))
     assert not np.allclose(draw(Run(seed=5)), draw(Run(seed=6)))
+
+
+def test_a_stage_within_a_stage_counts_once() -> None:
+    run = Run()
+    start = time.perf_counter()
+    with run.stage("train"):
+        time.sleep(0.01)
+        with run.child("inner").stage("cluster"):
+            time.sleep(0.03)
+    assert sum(run.seconds.values()) <= time.perf_counter() - start
+    assert run.seconds["cluster"] >= 0.03
+    assert 0.01 <= run.seconds["train"] < 0.03

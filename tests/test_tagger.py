@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -413,3 +414,44 @@ def test_a_threshold_leaves_out_labels_that_score_less(tagger: Tagger) -> None:
     assert some == [pair for pair in every if pair[1] >= 0.5] and 0 < len(some) < len(every)
     with pytest.raises(UsageError, match="between 0 and 1"):
         tagger.predict(["guitar"], threshold=2)
+
+
+def with_x(corpus: Corpus, width: int) -> Corpus:
+    rng = np.random.default_rng(0)
+    return replace(corpus, X=sp.csr_matrix(rng.random((len(corpus), width), dtype=np.float32)))
+
+
+def test_a_second_fit_is_that_of_a_new_tagger() -> None:
+    corpus = little_corpus()
+    both = with_x(corpus, 7)
+    again = quick(features="auto").fit(corpus).fit(both)
+    assert again.n_features_ == 7, "features auto keep the X that the second corpus brings"
+    new = quick(features="auto").fit(corpus)
+    texts = quick(features="auto").fit(replace(both, texts=None)).fit(corpus)
+    np.testing.assert_array_equal(texts.score(corpus, 3).values, new.score(corpus, 3).values)
+    named = quick(features="tfidf").fit(corpus).fit(both)
+    assert named.n_features_ == new.n_features_, "features asked for by name are made each time"
+
+
+def test_a_pipeline_inside_that_keeps_the_x_of_the_corpus_can_be_loaded(tmp_path: Path) -> None:
+    both = with_x(little_corpus(), 7)
+    made = Tagger({"part": "pipeline", "learner": {"part": "parabel", "trees": 1}}).fit(both)
+    made.save(tmp_path / "model")
+    loaded = Tagger.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.score(both, 3).values, made.score(both, 3).values)
+    with pytest.raises(UsageError, match="features"):
+        loaded.score(with_x(little_corpus(), 8), 3)
+
+
+def test_nothing_but_masked_pairs_is_nothing_to_learn_from() -> None:
+    corpus = little_corpus()
+    with pytest.raises(UsageError, match="no labels to learn from"):
+        Tagger("one-vs-all").fit(replace(corpus, pair_weight=np.zeros(corpus.Y.nnz, dtype=np.float32)))
+
+
+def test_stages_of_an_evaluation_do_not_overlap(tagger: Tagger) -> None:
+    run = Run()
+    start = time.perf_counter()
+    tagger.evaluate(little_corpus(), run=run)
+    assert {"features", "predict", "evaluate"} <= set(run.seconds)
+    assert sum(run.seconds.values()) <= time.perf_counter() - start

@@ -55,11 +55,16 @@ class Capabilities:
 
 
 def common(all_of: Iterable[Capabilities]) -> Capabilities:
-    """What several learners can do together: each what all can, and all what any needs."""
+    """What several learners can do together: each what all can, and all what any needs.
+
+    The space of the classifier is none of theirs: vectors of one network say nothing to another.
+    """
     found = list(all_of)
     return Capabilities(
         needs=tuple(dict.fromkeys(need for one in found for need in one.needs)),
-        spaces=tuple(space for space in found[0].spaces if all(space in one.spaces for one in found)),
+        spaces=tuple(
+            space for space in found[0].spaces if space != "classifier" and all(space in one.spaces for one in found)
+        ),
         masks=all(one.masks for one in found),
         soft_targets=all(one.soft_targets for one in found),
         noise=True,  # each member draws copies or has them written out for itself

@@ -64,6 +64,10 @@ class Corpus:
             Y = Y.copy()
             Y.sum_duplicates()
         self.Y = Y
+        for part in ("X", "label_X", "reciprocal"):
+            given = getattr(self, part)
+            if given is not None and not isinstance(given, sp.csr_matrix):
+                setattr(self, part, sp.csr_matrix(given))
         n, L = Y.shape
         if len(self.labels) != L:
             raise ValueError(f"Y has {L} columns for {len(self.labels)} labels")

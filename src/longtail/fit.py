@@ -68,8 +68,11 @@ class Fit:
         key = self.key(config_of(part) if isinstance(part, Part) else part.config(), corpus)
         found = self.recall(key)
         if found is not None:
-            part.restore(found)
-            return part
+            try:
+                part.restore(found)
+                return part
+            except (ValueError, KeyError):  # damaged in a way that the file format does not show
+                pass
         start = time.perf_counter()
         part.learn(corpus, self)
         if time.perf_counter() - start >= KEPT_FROM:

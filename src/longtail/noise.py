@@ -71,12 +71,14 @@ class FeatureNoise:
 
 
 def written_out(corpus: Corpus) -> Corpus:
-    """The corpus with its copies as rows of their own."""
+    """The corpus with its copies as rows of their own, which are no documents."""
     if corpus.noise is None:
         return corpus
     noise = corpus.noise.arrays()
     rows = _write_out(SparseRows.of(corpus.features), noise)
-    return replace(replace(corpus, noise=None).rows(noise.row), X=rows.matrix(corpus.features.shape[1]))
+    copied = replace(corpus, noise=None, origin=corpus.origins()).rows(noise.row)
+    made = noise.copy > 0 if copied.made is None else copied.made | (noise.copy > 0)
+    return replace(copied, X=rows.matrix(corpus.features.shape[1]), made=made)
 
 
 @njit(nogil=True, cache=True)

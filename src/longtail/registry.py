@@ -304,6 +304,8 @@ def _walk(config: Any) -> Iterator[tuple[Any, int]]:
 def build(config: str | Mapping[str, Any] | Part, *kinds: str) -> Part:
     """A part from its name, from {"part": name, field: value, ...}, or as it is."""
     if isinstance(config, Part):
+        if kinds and config.kind not in kinds:
+            raise UsageError(f"'{name_of(config)}' is not a {kinds[0]}")
         return config
     if isinstance(config, str):
         config = {"part": config}

@@ -133,12 +133,13 @@ class Run:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Adds the time spent inside to `seconds[name]`."""
-        start = time.perf_counter()
+        """Adds the time spent inside to `seconds[name]`, but for stages within it, which count for themselves."""
+        start, counted = time.perf_counter(), sum(self.seconds.values())
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            own = time.perf_counter() - start - (sum(self.seconds.values()) - counted)
+            self.seconds[name] = self.seconds.get(name, 0.0) + max(0.0, own)
 
     def bar(self, title: str, total: float | None) -> _BarContext:
         return self.progress.bar(title, total)

@@ -92,7 +92,8 @@ class Tagger:
         run = run or self._run()
         # a second fit that fails must not leave old labels beside half-new parts
         vars(self).pop("labels_", None)
-        if len(corpus) == 0 or corpus.Y.nnz == 0:
+        self.pipeline.forget()
+        if len(corpus) == 0 or corpus.positives().nnz == 0:
             raise UsageError(f"{corpus.name} has {'no documents' if len(corpus) == 0 else 'no labels'} to learn from")
         self.pipeline.check(corpus)
         if valid is not None:

@@ -13,7 +13,7 @@ from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
-from longtail.learners.decoupled import Decoupled
+from longtail.learners.decoupled import Decoupled, _with_tail_or_not
 from longtail.learners.ensemble import Ensemble
 from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.pipeline import Pipeline
@@ -223,3 +223,57 @@ def test_decoupled_sides_and_folds_of_a_nested_pipeline_see_documents_only(title
     tagger = Tagger(nested, augment=["gandalf"]).fit(titles)
     assert tagger.score(titles, 3).k == 3
     assert tagger.learner.rerank[0].counts_.tolist() == [1.0] * 30
+
+
+@pytest.mark.parametrize("config", [{"part": "ensemble", "members": []}, {"part": "decoupled"}, {"part": "pipeline"}])
+def test_members_must_be_learners(config):
+    wrong = build("gandalf")
+    given = {"members": [wrong, wrong]} if config["part"] == "ensemble" else {"learner": wrong}
+    with pytest.raises(UsageError, match="'gandalf' is not a learner"):
+        build({**config, **given})
+
+
+def test_a_document_whose_tail_labels_are_all_masked_tells_the_gate_nothing(corpora):
+    train, _ = corpora
+    tail = np.flatnonzero(~train.labels.head_by_share(0.1))
+    hidden = np.isin(np.arange(len(train)), np.arange(0, len(train), 3))
+    row = np.repeat(np.arange(len(train)), np.diff(train.Y.indptr))
+    of_tail = np.isin(train.Y.indices, tail)
+    weight = np.where(hidden[row] & of_tail, 0, 1).astype(np.float32)
+    gated = _with_tail_or_not(replace(train, pair_weight=weight), tail)
+    unknown = hidden & (np.bincount(row[of_tail], minlength=len(train)) > 0)
+    assert unknown.any()
+    assert gated.pair_weight is not None
+    masked = np.repeat(np.arange(len(train)), np.diff(gated.Y.indptr))[gated.pair_weight == 0]
+    assert masked.tolist() == np.flatnonzero(unknown).tolist()
+    known = _with_tail_or_not(train, tail)
+    np.testing.assert_array_equal(known.Y.toarray()[:, 0] > 0, np.bincount(row[of_tail], minlength=len(train)) > 0)
+
+
+def test_a_pipeline_inside_has_the_second_stage_of_its_learner():
+    corpus = synthetic(documents=200, labels=40, words=200, texts=True, seed=4).counted()
+    retune = {"part": "retune", "mask": True, "rarest": 20}
+    inner = {"part": "pipeline", "learner": ONE, "augment": ["gandalf"]}
+
+    def scores(learner, augment):
+        return Tagger(learner, augment=augment).fit(corpus).score(corpus, 10)
+
+    once, twice = scores(inner, []), scores(inner, [retune])
+    assert (once.values != twice.values).any()
+    together = scores({"part": "ensemble", "members": [inner, ONE]}, [retune])
+    assert (together.ids >= 0).any()
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        {"part": "ensemble", "members": ["attentionxml"]},
+        {"part": "decoupled", "learner": "attentionxml"},
+        {"part": "pipeline", "learner": "attentionxml"},
+    ],
+)
+def test_vectors_of_a_classifier_are_refused_at_once_where_there_is_not_one_classifier(wrapped):
+    pytest.importorskip("torch")
+    Tagger("attentionxml", augment=[{"part": "retune", "vectors": 2}])
+    with pytest.raises(UsageError, match="space 'classifier'"):
+        Tagger(wrapped, augment=[{"part": "retune", "vectors": 2}])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,15 @@ from longtail.decide.calibrate import Calibrator
 from longtail.registry import build
 from longtail.rerank.propensity import InversePropensity
 from longtail.rerank.ranknet import RankNet
-from longtail.rerank.ranknet_kernels import Blocks, LabelFacts, LossSettings, forward, loss_gradient, truth_of
+from longtail.rerank.ranknet_kernels import (
+    Blocks,
+    LabelFacts,
+    LossSettings,
+    forward,
+    loss_gradient,
+    truth_of,
+    without_masked,
+)
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.tagger import Tagger
@@ -203,3 +213,22 @@ def test_calibration_tells_how_often_a_score_is_right():
             here = (values > low) & (values < low + 0.2) & ((counts[ids] == 1) == rare)
             if here.sum() > 500:
                 assert p[here].mean() == pytest.approx(truth[here].mean(), abs=0.05)
+
+
+def test_a_masked_pair_is_neither_right_nor_wrong():
+    corpus = synthetic(documents=200, labels=30, words=200, seed=3).counted()
+    rng = np.random.default_rng(0)
+    ids = np.array([rng.permutation(30)[:20] for _ in range(len(corpus))], dtype=np.int32)
+    scores = Scores(ids, rng.random(ids.shape, dtype=np.float32)).sorted()
+    masked = replace(corpus, pair_weight=(rng.random(corpus.Y.nnz) < 0.5).astype(np.float32))
+    hidden = corpus.Y.copy()
+    hidden.data = np.where(masked.pair_weight == 0, 1, 0).astype(np.float32)
+    left = without_masked(scores, masked)
+    for row, own in enumerate(hidden.toarray()):
+        kept = [label for label in scores.ids[row] if not own[label]]
+        assert left.ids[row, : len(kept)].tolist() == kept
+        assert (left.ids[row, len(kept) :] == -1).all()
+    # what the mask hides may be anything: here the same documents without those pairs and without those candidates
+    gone = replace(corpus, Y=masked.positives())
+    one, other = RankNet(width=4).fit(scores, masked), RankNet(width=4).fit(left, gone)
+    np.testing.assert_array_equal(one.w2_, other.w2_)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.augment.base import LabelVectors
@@ -25,7 +24,6 @@ from longtail.corpus import Corpus
 from longtail.engines.local import thread_map
 from longtail.errors import UsageError
 from longtail.fit import Fit
-from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.part import Arrays, option, prefixed, under
@@ -163,11 +161,13 @@ def _add_wall_time(run: Run, sides: Sequence[Run], spent: float) -> None:
 
 
 def _with_tail_or_not(corpus: Corpus, tail: NDArray[np.integer]) -> Corpus:
-    """The documents with one label: whether they have any label of the tail."""
-    part = corpus.columns(tail)
-    strength = np.bincount(rows_of_pairs(part.Y), weights=part.weighted_targets(), minlength=len(part))
-    Y = sp.csr_matrix((strength > 0).astype(np.float32)[:, None])
-    return Corpus(labels=LabelIndex(["tail"]), Y=Y, X=corpus.features, name=corpus.name)
+    """The documents with one label: whether they have any label of the tail; masked where that is not known."""
+    group = np.full(corpus.n_labels, -1, dtype=np.int32)
+    group[tail] = 0
+    grouped = replace(corpus, noise=None).by_group(group)
+    Y = grouped.Y.copy()
+    Y.data[:] = 1
+    return replace(grouped, Y=Y)
 
 
 def _width(members: Sequence[Learner]) -> int | None:

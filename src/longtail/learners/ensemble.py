@@ -14,7 +14,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.learners.base import Learner
-from longtail.part import Arrays, Part, option, prefixed, under
+from longtail.part import Arrays, option, prefixed, under
 from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores
@@ -40,8 +40,9 @@ class Ensemble(Learner):
         super().__post_init__()
         if not isinstance(self.members, list) or not self.members:
             raise UsageError("ensemble.members must be a list of at least one learner")
-        if not all(isinstance(member, Part) for member in self.members):  # a list of parts stays the very list given
-            self.members = [build(member, "learner", "wrapper") for member in self.members]
+        made = [build(member, "learner", "wrapper") for member in self.members]
+        if made != self.members:  # a list of parts stays the very list given
+            self.members = made
         if self.weights is not None and (len(self.weights) != len(self.members) or min(self.weights) < 0
                                          or sum(self.weights) <= 0):  # fmt: skip
             raise UsageError(f"ensemble.weights must be {len(self.members)} numbers from 0 up, not all 0")

@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.augment.base import Augmenter, Judged
+from longtail.augment.base import Augmenter, Judged, LabelVectors
 from longtail.capabilities import CORPUS_SPACES, SPACES, Capabilities, fits
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -97,17 +97,25 @@ class Pipeline(Learner):
 
     @property
     def capabilities(self) -> Capabilities:
-        can = self.learner.capabilities
+        # who draws vectors in the classifier's space asks the network itself
+        can = replace(self.learner.capabilities, noise=True)
+        can = replace(can, spaces=tuple(space for space in can.spaces if space != "classifier"))
         if self.features is None or not self._reads_features:
-            return replace(can, noise=True)
+            return can
         needs = ("texts", *(need for need in can.needs if need not in ("X", "texts")))
         # features made in here are out of reach for augmenters outside
-        return replace(can, noise=True, needs=needs, spaces=tuple(s for s in can.spaces if s != "features"))
+        return replace(can, needs=needs, spaces=tuple(s for s in can.spaces if s != "features"))
 
     # fitting
+    def forget(self) -> None:
+        """As new, until it is fitted: features that an earlier fit chose by itself are to be chosen again."""
+        vars(self).pop("n_labels_", None)
+        if self.features is vars(self).pop("chosen_", self):
+            self.features = "auto"
+
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         run = fit.run
-        vars(self).pop("n_labels_", None)  # as new, until it is fitted
+        self.forget()
         self.check(corpus)
         if not corpus.labels.documents:
             corpus = corpus.counted()
@@ -115,7 +123,8 @@ class Pipeline(Learner):
         corpus = self._rewritten(corpus, "texts", run)
         self.features_ = self._maker_of_features(corpus)
         if self.features_ is not None:
-            self.features = self.features_
+            if self.features == "auto":
+                self.features = self.chosen_ = self.features_
             with run.stage("features"):
                 corpus = replace(corpus, X=self.features_.fit_corpus(corpus, run), X_made=True)
         self.width_ = corpus.features.shape[1] if self._reads_features else None
@@ -130,6 +139,13 @@ class Pipeline(Learner):
             plain = plain if plain.made is None else self._with_features(given, run)
             with run.stage("rerank"):
                 self._fit_rerankers(plain.documents_only(), corpus, inside)
+        return self
+
+    def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
+        """The second stage of the learner, on rows made as those of its first; features and re-rankers stay."""
+        corpus = self._with_features(self._rewritten(corpus, "texts", fit.run), fit.run)
+        corpus = self._rewritten(corpus, "features", fit.run)
+        self.learner.retune(self.learner.readable(corpus), fit, vectors)
         return self
 
     def _maker_of_features(self, corpus: Corpus) -> Features | None:
@@ -305,7 +321,7 @@ class Pipeline(Learner):
         """Kernels index by these numbers, so what the parts say of one another must agree."""
         widths = {"learner": self.learner.n_features_, "features": self.features_ and self.features_.n_features_}
         for name, width in widths.items():
-            if width is not None and width != self.width_:
+            if self._reads_features and width is not None and width != self.width_:
                 raise ValueError(f"the {name} has {width} features, the rest of the model has {self.width_}")
         self._take_sizes()
         for part in self.rerank:

@@ -37,6 +37,7 @@ from longtail.rerank.ranknet_kernels import (
     forward,
     one_pass,
     truth_of,
+    without_masked,
 )
 from longtail.run import Run
 from longtail.scores import Scores
@@ -83,6 +84,7 @@ class RankNet(Reranker):
         shape = (self.blocks, corpus.n_labels, self.width)
         self.w1_ = rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(self.width))
         self.w2_ = np.zeros(shape, dtype=np.float32)  # F = y to begin with
+        scores = without_masked(scores, corpus)
         truth = truth_of(scores, corpus)
         usable = rng.permutation(np.flatnonzero(truth.any(axis=1)))
         valid, train = np.split(usable, [len(usable) // 4])

@@ -9,6 +9,7 @@ import numpy as np
 from longtail.arrays import Bools, Floats, Ints, Longs, njit
 from longtail.corpus import Corpus
 from longtail.scores import Scores
+from longtail.sparse import pair_keys
 
 
 class Shortlists(NamedTuple):
@@ -47,6 +48,16 @@ class LossSettings(NamedTuple):
     balance: np.float32
     rate: np.float32
     scale: np.float32
+
+
+def without_masked(scores: Scores, corpus: Corpus) -> Scores:
+    """The shortlists without pairs of weight 0, which are neither right nor wrong."""
+    if corpus.pair_weight is None:
+        return scores
+    masked = pair_keys(corpus.Y)[corpus.pair_weight == 0]
+    keys = np.arange(len(scores))[:, None] * corpus.n_labels + scores.ids
+    ids = np.where((scores.ids >= 0) & np.isin(keys, masked), np.int32(-1), scores.ids)
+    return Scores(ids, scores.values).sorted()
 
 
 def truth_of(scores: Scores, corpus: Corpus) -> Bools:

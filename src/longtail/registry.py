@@ -79,7 +79,7 @@ register("dense", "features", "longtail.features.dense:Dense", "texts", "Arora e
 register("join", "features", "longtail.features.join:Join", "as its parts", "-",
          "Several features side by side, each of a length of its own")
 register("one-vs-all", "learner", f"{_LINEAR}.one_vs_all:OneVsAll", "features", "DiSMEC, Babbar & Schölkopf 2017",
-         "One linear separator a label, over all documents")
+         "One linear separator per label, over all documents")
 register("parabel", "learner", f"{_LINEAR}.label_tree:Parabel", "features", "Parabel, Prabhu et al. 2018",
          "Balanced binary label trees")
 register("bonsai", "learner", f"{_LINEAR}.label_tree:Bonsai", "features", "Bonsai, Khandagale et al. 2020",

@@ -35,7 +35,7 @@ BLOCK = 1 << 26
 
 @dataclass(kw_only=True)
 class LabelAttention(Head):
-    """One context vector a label: each label looks at the words that matter to it."""
+    """One context vector per label: each label looks at the words that matter to it."""
 
     classifier: str = option("own", "own: a vector per label (measured best); shared: one layer for all (AttentionXML)",
                              choices=("own", "shared"))  # fmt: skip

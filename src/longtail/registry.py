@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: The entry point group under which installed distributions register parts of their own, see docs/own-parts.md.
 GROUP = "longtail.parts"
 
-#: Bounds on a configuration, which files may bring: parts in all, parts within parts, and signs of a name.
+#: Bounds on a configuration, which files may bring: parts in all, parts within parts, and characters of a name.
 MOST_PARTS = 256
 MOST_DEPTH = 16
 MOST_SIGNS = 100
@@ -111,7 +111,7 @@ register("bilstm", "encoder", f"{_NEURAL}.encoders.words:BiLSTM", "tokens", "Att
 register("bag", "encoder", f"{_NEURAL}.encoders.words:Bag", "tokens", "-",
          "Word embeddings as they are", "neural")
 register("transformer", "encoder", f"{_NEURAL}.encoders.transformer:Transformer", "tokens", "BERT, Devlin et al. 2019",
-         "Any Hugging Face encoder, lower layers frozen if so asked", "neural")
+         "Any Hugging Face encoder, lower layers frozen if asked for", "neural")
 register("weighted-bag", "encoder", f"{_NEURAL}.encoders.short:WeightedBag", "tokens", "Astec, Dahiya et al. 2021",
          "Short texts: TF-IDF weighted sum of word embeddings", "neural")
 register("inception", "encoder", f"{_NEURAL}.encoders.inception:Inception", "tokens", _INCEPTION,
@@ -292,7 +292,7 @@ def _walk(config: Any) -> Iterator[tuple[Any, int]]:
         if isinstance(value, Mapping):
             for key, inner in value.items():
                 if not isinstance(key, str) or len(key) > MOST_SIGNS:
-                    raise UsageError(f"an option's name is no word of at most {MOST_SIGNS} signs")
+                    raise UsageError(f"an option's name must be a word of at most {MOST_SIGNS} characters")
                 if isinstance(inner, Mapping):
                     waiting.append((inner, depth + 1))
                 elif isinstance(inner, list | tuple):

@@ -13,7 +13,7 @@ f and q the inverse propensity; and w_i is q_i, what PSP pays for label i. W1 al
 labels are near 0. `strength` says how much precision may be spent: of all (a, e) that on validation documents are no
 worse than inverse propensity of that strength in P@1 and in PSP@1, 3 and 5, the best is taken.
 
-Written in numba rather than torch: the work is a few sparse products a document, and the core install stays small.
+Written in numba rather than torch: the work is a few sparse products per document, and the core install stays small.
 """
 
 from __future__ import annotations

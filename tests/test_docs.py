@@ -53,6 +53,8 @@ def test_a_table_is_made_from_the_fields() -> None:
     assert "| `trees` | `3` | 1 to 1,000 | trees, which differ by their random seed (Parabel, Bonsai) |" in made
     assert "| `depth` | none | 1 to 20, or none |" in made
     assert "old" not in made
+    pooled = '`{ part = "pooled", bias = -8.0, strength = 3.0 }`'
+    assert f"| `head` | {pooled} | a part |" in tables().rewritten("<!-- options:astec --><!-- /options -->")
     assert made.endswith("<!-- /options -->\nafter")
 
 

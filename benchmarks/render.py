@@ -191,7 +191,7 @@ def peers_summary(all_results: dict[str, Results]) -> str:
             for metric in ("P@1", "PSP@5")
         ]
         lines.append(
-            f"| {results['corpus']} | {train[0]} s / {train[1]} s | {predict[0]} ms / {predict[1]} ms per document "
+            f"| {results['corpus']} | {train[0]} s / {train[1]} s | {predict[0]} ms / {predict[1]} ms a document "
             f"| {quality[0]} | {quality[1]} |"
         )
     if len(lines) == 2:

@@ -70,7 +70,7 @@ def _made(results: Results) -> str:
     overlap = {row["corpus"]: row["label_texts_in_test"] for row in results["rows"]}
     counted = ", ".join(f"{overlap[corpus]} of {corpus}" for corpus in CORPORA if corpus in overlap)
     return (
-        "Test split, one core per row; tail: labels with 1 to 5 training documents, middle 6 to 20. Test documents whose "
+        "Test split, one core a row; tail: labels with 1 to 5 training documents, middle 6 to 20. Test documents whose "
         f"text is a label's text ({counted}) are left out of the column before the last. Seconds are "
         f"processor time of the whole training. {machine_line(results)} Made by `{results['command']}`."
     )
@@ -125,7 +125,7 @@ def facts_section(results: Results) -> str:
     for name, show in (
         ("labels", lambda row: f"{row['labels']:,}"),
         ("labels with one document", lambda row: f"{row['labels_of_one_document']:.0%}"),
-        ("soft annotations per label", lambda row: f"{row['soft_annotations_a_label']:.1f}"),
+        ("soft annotations a label", lambda row: f"{row['soft_annotations_a_label']:.1f}"),
         ("of those of one-document labels, at 0.9 or more", _percent("near_one_of_labels_of_one_document")),
         ("entries above 1 before clipping", _percent("raw_annotations_above_one")),
         ("annotations that expected visits share with a random walk", _percent("shared_with_walk")),
@@ -171,7 +171,7 @@ def speed_section(results: Results) -> str:
         head = [
             f"**{corpus}**, {what}",
             "",
-            "| learner | train s | predict ms per title | peak MB |",
+            "| learner | train s | predict ms a title | peak MB |",
             "|---|--:|--:|--:|",
         ]
         blocks += ["\n".join([*head, *lines])] if rows else []

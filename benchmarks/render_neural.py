@@ -63,7 +63,7 @@ def _table(results: Results, corpus: str, wanted: list[tuple[str, str, str]]) ->
 
 def _made(results: Results) -> str:
     return (
-        "Test split, equal optimiser steps, one core per row; tail: labels with 1 to 5 training documents, middle 6 to 20"
+        "Test split, equal optimiser steps, one core a row; tail: labels with 1 to 5 training documents, middle 6 to 20"
         ". Seconds are wall time with other work on the same two cores: for times see benchmarks/neural.py. "
         f"{machine_line(results)} Made by `{results['command']}`."
     )

@@ -98,7 +98,7 @@ def train(
     ] = 1,
     precision: Annotated[
         Precision,
-        typer.Option("--precision", help="Number format of a network's arithmetic.", rich_help_panel=_HARDWARE),
+        typer.Option("--precision", help="Numbers of a network's arithmetic.", rich_help_panel=_HARDWARE),
     ] = Precision.full,
     logs: Annotated[
         Path | None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import tomllib
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +53,8 @@ def test_a_table_is_made_from_the_fields() -> None:
     assert "| `trees` | `3` | 1 to 1,000 | trees, which differ by their random seed (Parabel, Bonsai) |" in made
     assert "| `depth` | none | 1 to 20, or none |" in made
     assert "old" not in made
+    pooled = '`{ part = "pooled", bias = -8.0, strength = 3.0 }`'
+    assert f"| `head` | {pooled} | a part |" in tables().rewritten("<!-- options:astec --><!-- /options -->")
     assert made.endswith("<!-- /options -->\nafter")
 
 
@@ -146,6 +150,51 @@ def test_recipes_in_the_pages_exist(page: str, command: str) -> None:
         assert Recipe.find(str(DOCS.parent / name)).title
     elif not name.endswith(".toml"):  # files that the page itself shows are the reader's own
         assert name in named(), page
+
+
+def shown_recipes() -> list[tuple[str, str, str]]:
+    """(page, file name or nothing, TOML) of every recipe that a page shows."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            if re.search(r"^(\[learner\]|learner = )", block, re.MULTILINE):
+                name = re.match(r"# ([\w-]+\.toml)\b", block)
+                found.append((page.name, name[1] if name else "", block))
+    return found
+
+
+@pytest.mark.parametrize(("page", "name", "block"), shown_recipes())
+def test_recipes_that_pages_show_can_be_built(page: str, name: str, block: str) -> None:
+    assert Recipe.from_dict(tomllib.loads(block)).tagger().learner is not None
+
+
+#: Commands that show what a mistake looks like.
+MISTAKES = ("--learner bonzai", "--set learner.tres=1")
+
+
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [each for each in commands() if each[1].startswith("longtail train") and not each[1].endswith(MISTAKES)],
+)
+def test_options_of_parts_in_the_pages_are_taken(page: str, command: str) -> None:
+    """Names, paths and values after --set are those of parts that are there, as far as a tagger says before it fits."""
+    words = shlex.split(command.partition("  #")[0])
+
+    def given(option: str) -> list[str]:
+        return [value for word, value in pairwise(words) if word == option]
+
+    plan = Recipe()
+    for recipe in given("--recipe"):
+        if "#" in recipe:
+            plan = Recipe.find(str(DOCS.parent / recipe))
+        elif recipe in named():
+            plan = Recipe.find(recipe)
+        elif recipe != "my-recipe.toml":  # any recipe of the reader's
+            plan = Recipe.from_dict(tomllib.loads(next(block for _, name, block in shown_recipes() if name == recipe)))
+    learner = next(iter(given("--learner")), None)
+    plan.override(
+        learner=learner, augment=given("--augment"), rerank=given("--rerank"), settings=given("--set")
+    ).tagger()
 
 
 def test_there_are_commands_to_check() -> None:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from longtail.capabilities import Capabilities, fits
-from longtail.registry import entries
+from longtail.errors import UsageError
+from longtail.registry import build, entries
 
 PAGE = Path(__file__).parent.parent / "goes-with.md"
 BLOCK = re.compile(r"<!-- goes-with:([\w-]+) -->.*?<!-- /goes-with -->", re.DOTALL)
@@ -80,6 +81,20 @@ def heads() -> str:
     return _table(["head", "looks at", "reads besides", "opens"], rows)
 
 
+def shortlists() -> str:
+    learners = [entry.name for entry in entries("learner") if entry.extra == "neural"]
+    rows = ([f"`{entry.name}`", *(_taken(name, entry.name) for name in learners)] for entry in entries("shortlist"))
+    return _table(["shortlist", *(f"`{name}`" for name in learners)], rows)
+
+
+def _taken(learner: str, shortlist: str) -> str:
+    try:
+        build({"part": learner, "shortlist": shortlist})
+    except UsageError:
+        return NO
+    return YES
+
+
 def rerankers() -> str:
     rows = ([f"`{name}`", _mark(can.learns)] for name, can in of_kind("re-ranker").items())
     return _table(["re-ranker", "learns from held-out documents"], rows)
@@ -90,6 +105,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "learners": learners,
     "encoders": encoders,
     "heads": heads,
+    "shortlists": shortlists,
     "re-rankers": rerankers,
 }
 

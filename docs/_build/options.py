@@ -11,6 +11,7 @@ A table stands between these marks, and is made from the part of that name:
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import typing
@@ -55,6 +56,8 @@ def rewritten(text: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, Part):
         value = config_of(value)["part"]
+    if isinstance(value, dict):  # a part with options, as a recipe has it
+        value = "{ " + ", ".join(f"{key} = {json.dumps(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, bool):
         value = str(value).lower()
     if isinstance(value, list):

@@ -74,7 +74,7 @@ def _vectors(axes: Axes) -> None:
     axes.plot([], [], color=GREY, linestyle=":", label=f"occurs together with {TARGET}")
     axes.legend(loc="lower left", frameon=False, fontsize=8.5)
     axes.set(xlim=(-3.1, 3.3), ylim=(-2.3, 1.95), xticks=[], yticks=[])
-    axes.set_title("Context vectors of one document $i$, one a label", fontsize=11)
+    axes.set_title("Context vectors of one document $i$, one per label", fontsize=11)
 
 
 def _targets(axes: Axes) -> None:

@@ -86,7 +86,7 @@ class SparseRows(NamedTuple):
 def add_products(indices: Ints, values: Floats, start: int, stop: int, matrix: Floats, out: Floats) -> None:
     """out += sum of values[p] * matrix[indices[p]] for p from start to stop.
 
-    Four rows a round, so that out is loaded and stored a quarter as often.
+    Four rows per round, so that out is loaded and stored a quarter as often.
     """
     width = matrix.shape[1]
     p = start

@@ -218,7 +218,7 @@ class Corpus:
         )
 
     def by_group(self, group: NDArray[np.int32]) -> Corpus:
-        """The same documents with groups of labels in the place of labels; group int32 (L,), -1 for none.
+        """The same documents with groups of labels in place of labels; group int32 (L,), -1 for none.
 
         The strongest of a document's pairs in a group counts. A group in which a document has only pairs of weight 0
         is masked, too: neither a positive nor a negative example.

@@ -43,7 +43,7 @@ class LabelIndex:
     """Names of the L labels in column order, with texts and training counts.
 
     names      unique, non-empty
-    texts      one text a label, or None when the labels have none; "" marks a single label without
+    texts      one text per label, or None when the labels have none; "" marks a single label without
     counts     int64 (L,), training documents that carry the label
     documents  training documents behind the counts (N of the propensity model)
     """

@@ -54,7 +54,7 @@ class FeatureNoise:
         return replace(self, draw=self.draw[rows])
 
     def with_rows(self, count: int) -> FeatureNoise:
-        """The noise of a corpus with so many rows behind its own, which have no copies."""
+        """The noise of a corpus with this many rows behind its own, which have no copies."""
         return replace(self, draw=np.concatenate([self.draw, np.full(count, -1, dtype=np.int32)]))
 
     @classmethod

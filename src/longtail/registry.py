@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: The entry point group under which installed distributions register parts of their own, see docs/own-parts.md.
 GROUP = "longtail.parts"
 
-#: Bounds on a configuration, which files may bring: parts in all, parts within parts, and signs of a name.
+#: Bounds on a configuration, which files may bring: parts in all, parts within parts, and characters of a name.
 MOST_PARTS = 256
 MOST_DEPTH = 16
 MOST_SIGNS = 100
@@ -79,7 +79,7 @@ register("dense", "features", "longtail.features.dense:Dense", "texts", "Arora e
 register("join", "features", "longtail.features.join:Join", "as its parts", "-",
          "Several features side by side, each of a length of its own")
 register("one-vs-all", "learner", f"{_LINEAR}.one_vs_all:OneVsAll", "features", "DiSMEC, Babbar & Schölkopf 2017",
-         "One linear separator a label, over all documents")
+         "One linear separator per label, over all documents")
 register("parabel", "learner", f"{_LINEAR}.label_tree:Parabel", "features", "Parabel, Prabhu et al. 2018",
          "Balanced binary label trees")
 register("bonsai", "learner", f"{_LINEAR}.label_tree:Bonsai", "features", "Bonsai, Khandagale et al. 2020",
@@ -111,7 +111,7 @@ register("bilstm", "encoder", f"{_NEURAL}.encoders.words:BiLSTM", "tokens", "Att
 register("bag", "encoder", f"{_NEURAL}.encoders.words:Bag", "tokens", "-",
          "Word embeddings as they are", "neural")
 register("transformer", "encoder", f"{_NEURAL}.encoders.transformer:Transformer", "tokens", "BERT, Devlin et al. 2019",
-         "Any Hugging Face encoder, lower layers frozen if so asked", "neural")
+         "Any Hugging Face encoder, lower layers frozen if asked for", "neural")
 register("weighted-bag", "encoder", f"{_NEURAL}.encoders.short:WeightedBag", "tokens", "Astec, Dahiya et al. 2021",
          "Short texts: TF-IDF weighted sum of word embeddings", "neural")
 register("inception", "encoder", f"{_NEURAL}.encoders.inception:Inception", "tokens", _INCEPTION,
@@ -292,7 +292,7 @@ def _walk(config: Any) -> Iterator[tuple[Any, int]]:
         if isinstance(value, Mapping):
             for key, inner in value.items():
                 if not isinstance(key, str) or len(key) > MOST_SIGNS:
-                    raise UsageError(f"an option's name is no word of at most {MOST_SIGNS} signs")
+                    raise UsageError(f"an option's name must be a word of at most {MOST_SIGNS} characters")
                 if isinstance(inner, Mapping):
                     waiting.append((inner, depth + 1))
                 elif isinstance(inner, list | tuple):

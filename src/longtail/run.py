@@ -70,7 +70,7 @@ class Hardware:
 
     devices    processors of the kind found (GPUs, or processes on a CPU); more than 1 share batches
     nodes      machines that train together
-    precision  numbers of the arithmetic: 32-true, bf16-mixed or 16-mixed
+    precision  number format of the arithmetic: 32-true, bf16-mixed or 16-mixed
     logs       folder for CSV and TensorBoard logs of the training, or None
     """
 

@@ -28,7 +28,7 @@ from longtail.scores import Scores
 
 Norms = NDArray[np.float64]
 
-#: Points of a curve over the ranks, and groups of labels of like norm.
+#: Points of a curve over the ranks, and groups of labels of similar norm.
 RANK_BINS = 32
 LEAST_IN_BIN = 5
 NORM_BINS = 10

@@ -32,12 +32,12 @@ class GraphAugmenter(Augmenter):
 
     soft: bool = option(True, "annotate with correlated labels, too (false: the paper's ablation)")
     strength: float = option(0.3, "factor on soft annotations (measured; paper: 1)", low=0, high=1)
-    threshold: float = option(0.1, "soft annotations must be above, before the factor (paper)", low=0, high=1)
+    threshold: float = option(0.1, "soft annotations must be above this, before the factor (paper)", low=0, high=1)
     graph: str = option("expected", "visits that make the graph: expected ones, or those of a drawn walk (ECLARE)",
                         choices=KINDS)  # fmt: skip
-    hops: int = option(400, "hops of a label's walk (ECLARE)", low=1, high=1_000_000)
+    hops: int = option(400, "hops per walk (ECLARE)", low=1, high=1_000_000)
     restart: float = option(0.8, "probability that a walk starts anew before a hop (ECLARE)", low=0.01, high=1)
-    neighbours: int = option(10, "labels kept of a walk, the most visited (ECLARE)", low=1, high=10_000)
+    neighbours: int = option(10, "labels kept per walk, the most visited (ECLARE)", low=1, high=10_000)
     head: int = option(500, "labels with more documents are not walked over (ECLARE)", low=1)
 
     def annotations(self, Y: sp.csr_matrix, seed: int, run: Run) -> sp.csr_matrix:

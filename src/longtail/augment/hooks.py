@@ -38,8 +38,8 @@ class TrainingPlan:
     layers        hidden layers of the encoder; `first_trained` is the lowest that is trained
     steps         optimiser steps of the whole training
     label_tokens  tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels
-                  are no labels of the corpus but nodes of a tree
-    max_tokens    the encoder reads of a document
+                  are nodes of a tree
+    max_tokens    most tokens that the encoder reads per document
     """
 
     corpus: Corpus

@@ -6,7 +6,7 @@ proportional to y_j r_j, r_j = n_j^(0.45 - 1) for a label of n_j documents:
     x <- x Z_j          y <- min(1, y + s_j)          s_j the soft annotations of label j, as in Gandalf
 
 Drawn labels are then spread as n^0.45, as the paper's source of r has it. Learners that read features get the joined
-documents as rows beside the plain ones; networks that read texts see them in the place of the plain ones, drawn anew
+documents as rows beside the plain ones; networks that read texts see them in place of the plain ones, drawn anew
 each time (`LabelMixTokens`).
 """
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from longtail.learners.neural.training.batches import Batch
     from longtail.learners.neural.training.network import Network
 
-#: Points whose values have a place a label, not a place a token.
+#: Points whose values have one place per label, not one per token.
 WITHOUT_POSITIONS = ("context", "classifier")
 
 

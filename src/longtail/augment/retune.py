@@ -29,14 +29,14 @@ from longtail.sparse import rows_of_pairs
 
 @dataclass(kw_only=True)
 class Retune(Augmenter):
-    """Tunes the classifier again on the real documents, some of them oftener than before."""
+    """Tunes the classifier again on the real documents, some of them more often than before."""
 
     space: ClassVar[str] = "texts"
 
     rows: str = option("duplicates", "rows added: none, or duplicates of documents with a rare label",
                        choices=("none", "duplicates"))  # fmt: skip
-    copies: int = option(2, "times each such document comes again", low=1, high=100, only={"rows": "duplicates"})
-    rarest: int = option(5, "labels with at most so many documents are rare (N_t)", low=1)
+    copies: int = option(2, "times each such document is repeated", low=1, high=100, only={"rows": "duplicates"})
+    rarest: int = option(5, "labels with at most this many documents are rare (N_t)", low=1)
     mask: bool = option(False, "frequent labels of the duplicates count neither way (XDA)", only={"rows": "duplicates"})
     vectors: int = option(
         0, "context vectors drawn per rare label from its own documents, for networks that open them", low=0, high=1000

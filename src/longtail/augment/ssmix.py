@@ -33,7 +33,7 @@ class SSMix(Hook):
 
     space: ClassVar[str] = "tokens"
 
-    share: float = option(0.1, "length of the span, as a share of the text, one word at least (paper)",
+    share: float = option(0.1, "length of the span, as a share of the text, at least one word (paper)",
                           low=0.001, high=1)  # fmt: skip
     warm_up: float = option(
         0.3, "share of the training before mixing starts (the paper starts from a trained model; 0.3 is a choice)",

@@ -54,7 +54,7 @@ class TailMix(Hook):
     space: ClassVar[str] = "context"
 
     alpha: float = option(0.4, "lambda is drawn from Beta(alpha, alpha) (paper: 0.2 to 0.6)", low=0.01, high=1000)
-    most: int = option(1, "labels of a document that are mixed in a step, at most (M; not in the paper)",
+    most: int = option(1, "labels per document that are mixed in one step, at most (M; not in the paper)",
                        low=1, high=1000)  # fmt: skip
     temperature: float = option(1.0, "softness of the draw of labels: 1 is nearly always the rarest (paper)",
                                 low=1e-3, high=1e6)  # fmt: skip
@@ -66,7 +66,7 @@ class TailMix(Hook):
     folded: bool = option(
         True, "lambda or 1 - lambda, whichever is larger: the label stays the larger part (paper: no)"
     )
-    rarest: int | None = option(20, "only labels with up to so many documents are mixed (paper: all)", low=1)
+    rarest: int | None = option(20, "only labels with up to this many documents are mixed (paper: all)", low=1)
     warm_up: float = option(0.0, "share of the training before mixing begins (paper: none)", low=0, high=1)
     neighbours: int = option(
         32, "neighbours to choose from, those that occur together most often (paper: all)", low=1, high=1_000_000

@@ -34,7 +34,7 @@ class TMix(Mixer):
     unites: ClassVar[bool] = False
 
     alpha: float = option(0.75, "lambda is drawn from Beta(alpha, alpha) (the paper's code: 0.75, and 16 in its script "
-                          "for 10 documents a label)", low=0.01, high=1000)  # fmt: skip
+                          "for 10 documents per label)", low=0.01, high=1000)  # fmt: skip
     layers: list[float] | None = option(
         None, "numbers of the layers to draw from; none: the paper's 7, 9 and 12 of 12, scaled to the encoder's depth"
     )

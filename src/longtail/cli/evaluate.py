@@ -68,7 +68,7 @@ def evaluate(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure a tagger: precision, nDCG and their propensity-scored kin, by frequency band."""
+    """Measure a tagger: precision, nDCG and their propensity-scored forms, by frequency band."""
     ks, edges = numbers(k, "-k"), numbers(bands, "--bands")
     from longtail.evaluate.comparison import with_own_labels
     from longtail.labels import propensity_parameters

@@ -144,7 +144,7 @@ def _show_label(facts: LabelFacts, console: Console) -> None:
 
 
 def _bar(share: float, width: int = 30) -> str:
-    """A bar of that share of the width, in eighths of a sign."""
+    """A bar of that share of the width, in eighths of a character."""
     eighths = max(1, round(share * width * 8))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 

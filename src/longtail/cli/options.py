@@ -123,7 +123,7 @@ Nodes = Annotated[
     typer.Option("--nodes", min=1, max=1024, help="Machines that train a network together.", rich_help_panel=_HARDWARE),
 ]
 PrecisionOption = Annotated[
-    Precision, typer.Option("--precision", help="Numbers of a network's arithmetic.", rich_help_panel=_HARDWARE)
+    Precision, typer.Option("--precision", help="Number format of a network's arithmetic.", rich_help_panel=_HARDWARE)
 ]
 Logs = Annotated[
     Path | None,

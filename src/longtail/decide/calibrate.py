@@ -16,7 +16,7 @@ from longtail.scores import Scores
 #: Scores below count as this.
 FLOOR = 1e-6
 
-#: Pairs used at the most: thirteen coefficients need no more.
+#: Pairs used at most: thirteen coefficients need no more.
 MOST_PAIRS = 400_000
 
 

@@ -17,7 +17,7 @@ from longtail.run import Run
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A label that random walks from another one come by.
+    """A label that random walks from another one visit.
 
     weight     visits, as a share of those to the label itself
     documents  how many documents have the neighbour

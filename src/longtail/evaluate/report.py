@@ -225,7 +225,7 @@ def _notes(counts: Counts, corpus: Corpus) -> list[str]:
     notes = []
     without = len(corpus) - len(counts.rows)
     if without:
-        notes.append(f"Not counted: {without:,} of {_many(len(corpus), 'document')}, for want of a known label.")
+        notes.append(f"Not counted: {without:,} of {_many(len(corpus), 'document')}, as they have no known label.")
     pairs = 0 if corpus.reciprocal is None else int(corpus.reciprocal.count_nonzero())
     if pairs:
         notes.append(f"Taken out of predictions and truth before ranking: {_many(pairs, 'reciprocal pair')}.")

@@ -48,7 +48,7 @@ class Dense(Features):
         only={"source": "encoder"},
     )
     max_length: int = option(
-        256, "word pieces read of a document (as the encoder was trained)", low=3, high=100_000,
+        256, "word pieces read per document (as the encoder was trained)", low=3, high=100_000,
         only={"source": "encoder"},
     )  # fmt: skip
     batch: int = option(32, "documents per step of the encoder", low=1, high=100_000, only={"source": "encoder"})

@@ -58,7 +58,7 @@ def encoder_files(folder: Path) -> list[Path]:
     files = [folder / CONFIG, folder / TOKENISER, *(weights or [folder / "model.safetensors"])]
     for file in files:
         if not file.is_file():
-            raise UsageError(f"{folder} is no encoder that can be read: it has no {file.name}")
+            raise UsageError(f"{folder} is not an encoder that can be read: it has no {file.name}")
     return files
 
 
@@ -108,7 +108,7 @@ class MeanPooled:
         return found
 
     def _batches(self, texts: list[str], batch: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Batches of texts of like length, so that there is little padding: their places, and their means."""
+        """Batches of texts of similar length, so that there is little padding: their places, and their means."""
         import torch
 
         pieces = [np.asarray(one.ids) for one in self.tokeniser.encode_batch(texts)]

@@ -62,7 +62,7 @@ class ColumnCounts(NamedTuple):
 
 
 def chunks(texts: Sequence[str], characters: int) -> Iterator[slice]:
-    """Consecutive documents of together about so many characters (one for each document added, so none is free)."""
+    """Runs of consecutive documents with about this many characters together (one is added for each document)."""
     start = size = 0
     for i, text in enumerate(texts):
         size += len(text) + 1

@@ -61,7 +61,7 @@ def random_walks(
 ) -> sp.csr_matrix:
     """csr float32 (L, L): counted visits of one walk per label, its `most` largest and the diagonal.
 
-    A walk has so many hops, and starts anew before each with probability `restart`.
+    A walk has `hops` hops, and starts anew before each with probability `restart`.
     Labels with more than `head` documents are neither started from nor met: their row is a lone 1 on the diagonal, as
     is that of a label without documents. A walk that never meets its own label counts it once. What a walk draws
     follows from (seed, label) alone.

@@ -45,7 +45,7 @@ _ATTEMPTS = 100
 #: Numbers looked at in one go for values that are not finite: they fit a core's cache.
 _LOOK = 1 << 18
 
-#: Signs of a reason that are shown: what a file says is quoted in it.
+#: Characters of a reason that are shown: what a file says is quoted in it.
 _MOST_REASON = 300
 
 States = dict[str, dict[str, NDArray[Any]]]

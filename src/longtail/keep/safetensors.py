@@ -22,7 +22,7 @@ from longtail.errors import ModelError
 MOST_HEADER_BYTES = 2 << 20
 MOST_ARRAYS = 10_000
 MOST_DIMENSIONS = 32
-#: Opening brackets in a header: three an array and some to spare. Counting them takes no time; a parsed million does.
+#: Opening brackets in a header: three per array and some to spare. Counting them takes no time; a parsed million does.
 MOST_BRACKETS = 4 * MOST_ARRAYS
 
 #: Array data starts at a multiple of this many bytes, so that vector instructions find it aligned.
@@ -87,16 +87,16 @@ def read_arrays(data: mmap.mmap | bytes, where: str) -> dict[str, NDArray[Any]]:
     """
     size = len(data)
     if size < 8:
-        raise ModelError(f"{where} is no safetensors file: it has only {size} bytes")
+        raise ModelError(f"{where} is not a safetensors file: it has only {size} bytes")
     header_bytes = int.from_bytes(data[:8], "little")
     if header_bytes > min(MOST_HEADER_BYTES, size - 8):
-        raise ModelError(f"{where} is no safetensors file: its header would take {header_bytes} bytes")
+        raise ModelError(f"{where} is not a safetensors file: its header would take {header_bytes} bytes")
     packed = data[8 : 8 + header_bytes]
     if _brackets(packed) > MOST_BRACKETS:
-        raise ModelError(f"{where} is no safetensors file: its header has more than {MOST_BRACKETS} brackets")
+        raise ModelError(f"{where} is not a safetensors file: its header has more than {MOST_BRACKETS} brackets")
     header = strict_json(packed, where)
     if not isinstance(header, dict):
-        raise ModelError(f"{where} is no safetensors file: its header is not an object")
+        raise ModelError(f"{where} is not a safetensors file: its header is not an object")
     header.pop("__metadata__", None)
     if len(header) > MOST_ARRAYS:
         raise ModelError(f"{where} declares {len(header)} arrays; at most {MOST_ARRAYS} are read")

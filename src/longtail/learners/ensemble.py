@@ -77,7 +77,7 @@ class Ensemble(Learner):
         return found.top(k)
 
     def _averaged(self, corpus: Corpus, depth: int, run: Run | None) -> Scores:
-        """The best labels by the average over the members' lists, each of so many labels."""
+        """The best labels by the average over the members' lists, each of this many labels."""
         weights = np.ones(len(self.members)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         total: Any = None
         for member, weight in zip(self.members, weights / weights.sum(), strict=True):

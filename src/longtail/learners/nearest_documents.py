@@ -28,9 +28,9 @@ from longtail.scores import Scores
 class NearestDocuments(Learner):
     """Votes of the nearest training documents."""
 
-    neighbours: int = option(50, "documents that vote (sketch on eurlex57k)", low=1, high=100_000)
+    neighbours: int = option(50, "documents that vote (tried on eurlex57k)", low=1, high=100_000)
     power: float = option(
-        8.0, "exponent of the cosine: the higher, the more the nearest counts (sketch)", low=0, high=50
+        8.0, "exponent of the cosine: the higher, the more the nearest counts (tried on eurlex57k)", low=0, high=50
     )
 
     @property

@@ -28,7 +28,7 @@ from longtail.rerank.base import Reranker
 from longtail.run import Run
 from longtail.scores import Scores
 
-#: Up to so many documents re-rankers learn from four folds; beyond, from a quarter held out.
+#: Up to this many documents re-rankers learn from four folds; beyond, from a quarter held out.
 ALL_FOLDS = 20_000
 
 

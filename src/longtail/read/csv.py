@@ -19,7 +19,7 @@ DEFAULT_SEPARATOR = "|"
 #: Tried in this order: the first that gives the header all the fields wanted.
 _DELIMITERS = (",", "\t", ";")
 
-#: Other signs people put between labels; only ever mentioned, never assumed.
+#: Other characters people put between labels; only ever mentioned, never assumed.
 _USUAL_SEPARATORS = ";,"
 
 

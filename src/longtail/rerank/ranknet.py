@@ -13,7 +13,7 @@ f and q the inverse propensity; and w_i is q_i, what PSP pays for label i. W1 al
 labels are near 0. `strength` says how much precision may be spent: of all (a, e) that on validation documents are no
 worse than inverse propensity of that strength in P@1 and in PSP@1, 3 and 5, the best is taken.
 
-Written in numba rather than torch: the work is a few sparse products a document, and the core install stays small.
+Written in numba rather than torch: the work is a few sparse products per document, and the core install stays small.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RankNet(Reranker):
     margin: float = option(0.1, "c, by how much true labels must lie above wrong ones", low=0)
     balance: float = option(1.0, "lambda, weight of the second term", low=0)
     learning_rate: float = option(0.01, "of AdaGrad", low=1e-6)
-    epochs: int = option(20, "passes over the documents at the most", low=0)
+    epochs: int = option(20, "passes over the documents, at most", low=0)
     patience: int = option(3, "passes without a better validation score before it stops", low=1)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
     B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)

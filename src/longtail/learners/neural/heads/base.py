@@ -64,7 +64,7 @@ class HeadNetwork(nn.Module, ABC):
         """Draws the classifier anew, as it was before training."""
 
     def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
-        """Sets label vectors off from the documents that carry the label, where the head can."""
+        """Starts label vectors from the documents that carry the label, where the head can."""
 
     def bind(self, encoder: EncoderNetwork, facts: LabelFacts) -> None:
         """Takes what the head needs to know of the labels, for heads that read their texts."""

@@ -35,7 +35,7 @@ BLOCK = 1 << 26
 
 @dataclass(kw_only=True)
 class LabelAttention(Head):
-    """One context vector a label: each label looks at the words that matter to it."""
+    """One context vector per label: each label looks at the words that matter to it."""
 
     classifier: str = option("own", "own: a vector per label (measured best); shared: one layer for all (AttentionXML)",
                              choices=("own", "shared"))  # fmt: skip
@@ -104,7 +104,7 @@ class LabelAttentionNetwork(HeadNetwork):
 
     @torch.no_grad()
     def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
-        """Sets label vectors off from the documents that carry the label.
+        """Starts label vectors from the documents that carry the label.
 
         directions  (L, word_width), unit vectors; rows of 0 for labels without documents
         centre      (word_width,), taken off a document's mean vector before it is brought to unit length
@@ -193,7 +193,7 @@ class LabelAttentionNetwork(HeadNetwork):
     def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
         """c (P, width) of P pairs: documents (P,), rows of the batch in rising order, and labels (P,).
 
-        The pairs of a document are laid side by side, so that hidden vectors are not copied once a pair.
+        The pairs of a document are laid side by side, so that hidden vectors are not copied once per pair.
         """
         counts = torch.bincount(documents, minlength=len(hidden))
         first = counts.cumsum(0) - counts

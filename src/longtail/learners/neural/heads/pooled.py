@@ -17,7 +17,7 @@ from longtail.part import option
 
 @dataclass(kw_only=True)
 class Pooled(Head):
-    """One vector a document, and a linear separator a label on top."""
+    """One vector per document, and one linear separator per label on top."""
 
     pooling: str = option("mean", "mean of the tokens' vectors, or the first token's", choices=("mean", "first"))
     bias: float = option(-4.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)

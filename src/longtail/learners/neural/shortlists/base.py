@@ -69,7 +69,7 @@ class Shortlist(Part, ABC):
         return best_labels(network, tokens, n_labels, k)
 
     def restore_for(self, n_labels: int, arrays: Arrays) -> None:
-        """Takes back what `state` gave, for so many labels."""
+        """Takes back what `state` gave, for this many labels."""
         self.restore(arrays)
 
 

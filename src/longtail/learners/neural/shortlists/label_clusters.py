@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LabelClusters(Shortlist):
-    size: int = option(8, "labels of a cluster, at most (131,073 in 16,384 as published)", low=1, high=65_535)
+    """A loss over the labels of each document's best clusters, which are learnt beside them."""
+
+    size: int = option(8, "labels per cluster, at most (131,073 in 16,384 as published)", low=1, high=65_535)
     head_labels: int = option(500, "labels with more documents are clusters of their own", low=1)
-    candidates: int = option(16, "clusters of a document whose labels are looked at", low=1, high=100_000)
+    candidates: int = option(16, "clusters per document whose labels are looked at", low=1, high=100_000)
     texts: bool = option(
         False, "clusters are told apart by the texts of their labels together, not by vectors (DECAF, ECLARE: yes)"
     )

@@ -31,7 +31,7 @@ CHUNK = 2048
 
 
 class TwoHeads(HeadNetwork):
-    """One head for clusters, one for labels, each with a residual block of its own in front if so asked.
+    """One head for clusters, one for labels, each with a residual block of its own in front if asked for.
 
     An encoder may give a vector for each of the two: the first `width` numbers are the labels', the last the clusters'.
     """

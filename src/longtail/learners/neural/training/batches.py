@@ -21,7 +21,7 @@ from longtail.features.tokens import PAD, Tokens
 if TYPE_CHECKING:
     from longtail.learners.neural.shortlists.base import LabelChoice
 
-#: Documents are sorted by length within so many batches: little padding, and still another mixture every epoch.
+#: Documents are sorted by length within this many batches: little padding, and still another mixture every epoch.
 BUCKET = 20
 
 
@@ -104,7 +104,7 @@ class Batches:
             yield self.batch(order[mine], np.random.default_rng([self.seed, 1, epoch, mine]))
 
     def order(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The documents of each batch of an epoch, batches of like length in random order."""
+        """The documents of each batch of an epoch, batches of similar length in random order."""
         rng = np.random.default_rng([self.seed, 0, epoch])
         shuffled = rng.permutation(len(self.tokens))
         pool = np.arange(len(shuffled)) // (self.size * BUCKET)
@@ -157,6 +157,6 @@ class KeptVectors:
 
 
 def in_length_order(tokens: Tokens, size: int) -> list[NDArray[np.int64]]:
-    """All documents in batches of like length: how predictions are made."""
+    """All documents in batches of similar length: how predictions are made."""
     order = np.argsort(tokens.lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]

@@ -67,7 +67,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def start(self, tokens: Tokens, Y: sp.csr_matrix, states: NDArray[np.float16] | None = None) -> None:
-        """Sets label vectors off from the documents that carry the label: what the network knows before training.
+        """Starts label vectors from the documents that carry the label: what the network knows before training.
 
         A document's vector is the direction of its tokens' mean, a label's that of its documents' sum.
         """

@@ -23,9 +23,9 @@ class Task:
     fit     seeds, checkpoints and hardware, documents to check on, hooks
     choice  which labels a loss is taken over; None until a shortlist has chosen
     facts   what heads may know of the labels, for learners that tell
-    epochs  in the place of the learner's own number
+    epochs  in place of the learner's own number
     nested  whether this is one network of several: a killed run does not train it again when it was finished
-    group_by  makes the label vectors that clusters of labels are made by, in the place of their documents' words
+    group_by  makes the label vectors that clusters of labels are made by, in place of their documents' words
     begun_with  a digest of what the network is before this training, where learner and seed do not tell
     """
 

@@ -60,7 +60,7 @@ class Course:
 def train(
     network: Network, data: TrainingData, course: Course, hooks: Sequence[Hook], plan: TrainingPlan, run: Run
 ) -> Network:
-    """The network trained, in place: with the weights of its best validation, averaged if so asked."""
+    """The network trained, in place: with the weights of its best validation, averaged if asked for."""
     for hook in hooks:
         hook.begin(plan)
     network.train()
@@ -161,7 +161,7 @@ class AtomicFiles(TorchCheckpointIO):
 
 
 class Checkpoints(Checkpoint):
-    """Keeps what a fit has, every so many seconds, at moments from which it goes on exactly.
+    """Keeps what a fit has, every few seconds, at moments from which it goes on exactly.
 
     After the last batch of an epoch comes its validation, and what is kept is kept behind that. Nothing is kept when
     training is over: there would be nothing to go on with.
@@ -195,7 +195,7 @@ class Checkpoints(Checkpoint):
 
 
 class AveragedWeights(WeightAveraging):
-    """Stochastic weight averaging: the equal average of the weights from a given step on, after every so many."""
+    """Stochastic weight averaging: the equal average of the weights from a given step on, taken every few steps."""
 
     def __init__(self, start: int, every: int = 1) -> None:
         super().__init__()
@@ -299,7 +299,7 @@ class _Bar(Callback):
 
 
 class _Until(Callback):
-    """Ends training after so many steps, be it in the middle of an epoch."""
+    """Ends training after a given number of steps, even in the middle of an epoch."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -310,7 +310,7 @@ class _Until(Callback):
 
 
 class _OneThread(Callback):
-    """A forked process has none of its parent's threads, and would wait for them for ever."""
+    """A forked process has none of its parent's threads, and would wait for them forever."""
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         torch.set_num_threads(1)

@@ -21,6 +21,7 @@ from longtail.corpus import Corpus
 from longtail.part import Arrays
 from longtail.run import Run
 from longtail.scores import Scores, top_k
+from longtail.sparse import unit_rows
 
 #: Documents whose votes are counted in one task.
 CHUNK = 512
@@ -48,7 +49,7 @@ class SimilarDocuments:
 
     @classmethod
     def of(cls, corpus: Corpus) -> SimilarDocuments:
-        columns = _unit(corpus.features).tocsc()
+        columns = unit_rows(corpus.features).tocsc()
         strength = np.where(corpus.weighted_targets() > 0, corpus.weighted_targets(), np.float32(-1)).astype(np.float32)
         voters = Voters(
             columns.indptr.astype(np.int64),
@@ -62,7 +63,7 @@ class SimilarDocuments:
 
     def votes(self, X: sp.csr_matrix, neighbours: int, power: float, k: int, run: Run) -> Scores:
         """The k labels with the largest shares of the votes, for each row of X; fewer where fewer have any."""
-        rows = _unit(X)
+        rows = unit_rows(X)
         indptr, indices, values = rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data
         n = rows.shape[0]
         ids, shares = np.full((n, k), -1, dtype=np.int32), np.zeros((n, k), dtype=np.float32)
@@ -99,12 +100,6 @@ class SimilarDocuments:
         if len(voters.value) != len(voters.document) or len(voters.strength) != len(voters.label):
             raise ValueError("values or strengths differ in number from what they belong to")
         return cls(voters, n_features, n_labels)
-
-
-def _unit(X: sp.csr_matrix) -> sp.csr_matrix:
-    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-    scale = (1 / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    return sp.csr_matrix((X.data * np.repeat(scale, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
 
 
 def _require_rows(start: Longs, total: int, count: int) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -82,8 +82,9 @@ class Fit:
     def key(self, what: Any, corpus: Corpus) -> str:
         """A name that only the same work on the same data with the same programs has."""
         hooks = [config_of(hook) for hook in self.hooks]
-        programs = [version(name) for name in ("longtail", "numpy")]
-        parts = [what, hooks, self.run.seed, self.run.workers, programs, corpus.fingerprint]
+        programs = [_version(name) for name in ("longtail", "numpy", "numba", "torch")]
+        hardware = [self.run.hardware.devices, self.run.hardware.nodes, self.run.hardware.precision]
+        parts = [what, hooks, self.run.seed, self.run.workers, programs, hardware, corpus.fingerprint]
         parts.append("" if self.valid is None else self.valid.fingerprint)
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SERIALIZE_NUMPY)).hexdigest()[:24]
 
@@ -117,3 +118,10 @@ class Fit:
     @classmethod
     def of(cls, run: Run | None = None, valid: Corpus | None = None) -> Self:
         return cls(run or Run(), valid)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

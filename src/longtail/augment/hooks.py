@@ -13,13 +13,14 @@ the same with and without it. What it remembers from step to step is its `state`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from longtail.augment.base import Augmenter
 from longtail.corpus import Corpus
+from longtail.run import Run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +41,7 @@ class TrainingPlan:
     label_tokens  tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels
                   are nodes of a tree
     max_tokens    most tokens that the encoder reads per document
+    run           of the fit
     """
 
     corpus: Corpus
@@ -48,6 +50,7 @@ class TrainingPlan:
     steps: int
     label_tokens: Tokens | None = None
     max_tokens: int = 1 << 30
+    run: Run = field(default_factory=Run)
 
 
 class ContextHead(Protocol):

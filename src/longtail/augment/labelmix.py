@@ -131,7 +131,7 @@ class LabelMixTokens(_Joining, Hook):
         self.count_ = corpus.labels.frequency
         self.is_document_ = np.isin(np.arange(len(corpus)), corpus.documents)
         # a fit that goes on from a checkpoint must find the same graph, so a drawn one does not follow from the run
-        self.soft_ = self.annotations(corpus.documents_only().positives(), 0, Run(threads=1))
+        self.soft_ = self.annotations(corpus.documents_only().positives(), 0, plan.run.on_one_thread())
 
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         import torch

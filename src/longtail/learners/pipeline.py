@@ -185,12 +185,12 @@ class Pipeline(Learner):
         view = copy.copy(self)
         view.learner, view.rerank = learner, []
         view._take_sizes()
-        for part in judges:
+        for number, part in enumerate(judges):
             made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
             tuned = replace(made.corpus, labels=corpus.labels)
             tuned = tuned if tuned.X is not None else self._with_features(tuned, fit.run)
             with fit.run.stage("retune"):
-                learner.retune(learner.readable(tuned), fit.child("second stage").apart(), made.vectors)
+                learner.retune(learner.readable(tuned), fit.child(f"second stage/{number}").apart(), made.vectors)
         return learner
 
     # re-rankers

@@ -153,7 +153,7 @@ class AstecModules(ShortTextLearner):
         known = np.flatnonzero(np.abs(self.centroids_).sum(axis=1) > 0)
         if not len(known):  # no document has a word: all labels are equally near
             known = np.arange(len(self.centroids_))
-        return Neighbours.of(self.centroids_[known], Run(threads=run.workers)), known
+        return Neighbours.of(self.centroids_[known], run.silent()), known
 
     def _nearest(
         self, index: tuple[Any, NDArray[np.int64]], network: Network, tokens: Tokens

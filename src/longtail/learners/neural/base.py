@@ -233,6 +233,7 @@ class NeuralLearner(Learner):
             schedule.steps,
             self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
             self.encoder.max_length,
+            run,
         )
         train(network, data, course, hooks, plan, run)  # type: ignore[arg-type]
 

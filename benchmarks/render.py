@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,8 @@ PREDICT_PEER = "pecos xr-linear (16-way)"
 PREDICT_PROMISED = ("longtail parabel 1 tree", "longtail bonsai 1 tree")
 PREDICT_SHOWN = ("longtail parabel 3 trees", "longtail bonsai 3 trees")
 
+#: Characters per line of prose.
+WIDTH = 116
 _BLOCK = re.compile(r"(<!-- figures:([\w.-]+) -->).*?(<!-- /figures -->)", re.DOTALL)
 
 
@@ -326,12 +329,23 @@ def filled(text: str, known: dict[str, Callable[[], str]], where: str) -> str:
         name = match[2]
         if name not in known:
             raise UsageError(f"{where}: there are no figures '{name}'; {nearest(name, known)}")
-        return f"{match[1]}\n{known[name]()}\n{match[3]}"
+        return f"{match[1]}\n{wrapped(known[name]())}\n{match[3]}"
 
     result, number = _BLOCK.subn(fill, text)
     if number != text.count("<!-- figures:"):
         raise UsageError(f"{where}: a block <!-- figures:NAME --> is not closed by <!-- /figures -->")
     return result
+
+
+def wrapped(text: str) -> str:
+    """Prose in lines that a person can read in an editor; tables, headings, pictures and marks as they are."""
+    lines = []
+    for line in text.split("\n"):
+        prose = len(line) > WIDTH and not line.startswith(("|", "#", "<", "!", " ", "```"))
+        indent = "  " if line.startswith("- ") else ""
+        options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+        lines += textwrap.wrap(line, WIDTH, **options) if prose else [line]
+    return "\n".join(lines)
 
 
 def load_results(folder: Path) -> dict[str, Results]:
@@ -343,7 +357,7 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
     all_results = load_results(results)
     if not all_results:
         raise UsageError(f"{results} has no results yet; run benchmarks/peers.py first")
-    wanted = {docs: page(all_results)}
+    wanted = {docs: wrapped(page(all_results))}
     others = [page for page in sorted(docs.parent.glob("*.md")) if page != docs]
     for marked in (readme, *others, *sorted(docs.parent.glob("methods/*.md"))):
         if marked.exists():

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
+from longtail.errors import UsageError
 from longtail.fit import Fit
-from longtail.part import Part
+from longtail.part import Part, shown_name
 from longtail.run import Run
 
 
@@ -59,7 +60,7 @@ class Augmenter(Part):
 
         judge  the pipeline of the first stage, fitted: it scores texts, and its `learner` opens its network
         """
-        raise NotImplementedError
+        raise UsageError(f"'{shown_name(self)}' asks no judge")
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """A new corpus with rows, targets or features added or changed; the one given stays as it is.

@@ -99,7 +99,7 @@ class MeanPooled:
 
         found = np.zeros((len(texts), self.width), dtype=np.float32)
         rows = np.array([row for row, text in enumerate(texts) if text.strip()], dtype=np.int64)
-        with _torch_threads(run.workers), torch.inference_mode(), run.bar("Encoder", len(rows)) as bar:
+        with torch_threads(run.workers), torch.inference_mode(), run.bar("Encoder", len(rows)) as bar:
             for start in range(0, len(rows), WINDOW):
                 some = rows[start : start + WINDOW]
                 for places, means in self._batches([texts[row] for row in some], batch):
@@ -142,7 +142,7 @@ def _require_neural() -> None:
 
 
 @contextmanager
-def _torch_threads(threads: int) -> Iterator[None]:
+def torch_threads(threads: int) -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()

@@ -19,6 +19,7 @@ from longtail.augment.hooks import TrainingPlan
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
+from longtail.features.pretrained import torch_threads
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
 from longtail.learners.base import Learner
@@ -28,7 +29,7 @@ from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
 from longtail.learners.neural.training.module import Checked, Schedule, TrainingData
 from longtail.learners.neural.training.network import Network
 from longtail.learners.neural.training.task import Task, label_texts, texts_of
-from longtail.learners.neural.training.trainer import Course, torch_threads, train
+from longtail.learners.neural.training.trainer import Course, train
 from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run

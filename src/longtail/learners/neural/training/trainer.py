@@ -26,6 +26,7 @@ from lightning.pytorch.strategies import DDPStrategy, Strategy
 
 from longtail.augment.hooks import Hook, TrainingPlan
 from longtail.errors import UsageError
+from longtail.features.pretrained import torch_threads
 from longtail.keep.files import atomic_file
 from longtail.learners.neural.training.module import Module, Schedule, TrainingData
 from longtail.learners.neural.training.network import Network
@@ -330,16 +331,6 @@ def quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-@contextlib.contextmanager
-def torch_threads(threads: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

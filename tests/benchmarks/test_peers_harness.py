@@ -263,7 +263,7 @@ def test_page_and_blocks_are_written_once_and_then_up_to_date(tmp_path: Path) ->
 
 def test_blocks_that_cannot_be_filled_are_refused() -> None:
     known = render.blocks({"peers-small": both_sides(1.0, 2.0)})
-    assert "a document" in known["peers-summary"]()
+    assert "per document" in known["peers-summary"]()
     with pytest.raises(UsageError, match=r"README.md: .*did you mean 'peers-small'"):
         render.filled("<!-- figures:peers-smal -->\n<!-- /figures -->", known, "README.md")
     with pytest.raises(UsageError, match="not closed"):

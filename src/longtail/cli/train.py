@@ -56,6 +56,7 @@ def train(
 
     check_model_output(output, overwrite=overwrite)
     from longtail.recipe import Recipe
+    from longtail.registry import name_of
     from longtail.run import Hardware
 
     plan = Recipe.find(recipe) if recipe is not None else Recipe()
@@ -63,12 +64,14 @@ def train(
     tagger = plan.tagger(seed=seed, threads=threads)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
-    _check_used(tagger, run.hardware, valid)
+    _check_hardware(tagger, run.hardware)
     # what long fits keep on the way: the same command goes on from there after it was killed
     run.checkpoints = output.absolute().parent / f".{output.name}.unfinished"
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run)
     held_out = None if valid is None else how.read(valid, run, split="valid")
+    if held_out is not None and not tagger.pipeline.capabilities.validation:
+        note(f"--valid: '{name_of(tagger.learner)}' tunes nothing on validation data, and makes no use of it")
     tagger.fit(corpus, valid=held_out, run=run)
     with run.stage("save"):
         tagger.save(output, overwrite=overwrite)
@@ -80,18 +83,15 @@ def train(
         _show(summary, output)
 
 
-def _check_used(tagger: Tagger, hardware: Hardware, valid: Path | None) -> None:
-    """Refuses hardware options that nothing here is trained on; says so where validation data has no use."""
+def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
+    """Refuses hardware options that nothing here is trained on."""
     from longtail.registry import name_of
     from longtail.run import Hardware
 
-    can, name = tagger.pipeline.capabilities, name_of(tagger.learner)
     given = [field for field in ("devices", "nodes", "precision", "logs")
              if getattr(hardware, field) != getattr(Hardware(), field)]  # fmt: skip
-    if given and not can.hardware:
-        raise UsageError(f"--{given[0]} is for networks, and '{name}' is none; leave it out")
-    if valid is not None and not can.validation:
-        note(f"--valid: '{name}' tunes nothing on validation data, and makes no use of it")
+    if given and not tagger.pipeline.capabilities.hardware:
+        raise UsageError(f"--{given[0]} is for networks, and '{name_of(tagger.learner)}' is none; leave it out")
 
 
 def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output: Path) -> dict[str, Any]:

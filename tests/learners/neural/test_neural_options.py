@@ -64,7 +64,7 @@ def test_an_option_without_effect_is_refused(config: dict[str, Any], named: str)
 
 def test_shortlists_that_do_not_go_together_are_refused() -> None:
     for name in ("attentionxml", "laroberta"):
-        with pytest.raises(UsageError, match="'label-clusters' reads"):
+        with pytest.raises(UsageError, match="which 'label-clusters' needs"):
             build({"part": name, "shortlist": "label-clusters"})
     with pytest.raises(UsageError, match="no use for 'label-clusters'"):
         build({"part": "astec-modules", "shortlist": "label-clusters"})

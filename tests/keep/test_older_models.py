@@ -57,15 +57,11 @@ def test_an_older_model_is_saved_as_a_new_one(tmp_path: Path) -> None:
 def test_a_network_predicts_as_before_or_is_refused() -> None:
     """Which of the two depends on whether its options are still there; anything else is a mistake."""
     pytest.importorskip("torch")
-    try:
-        tagger = Tagger.load(FIXTURES / "attentionxml-0.1.0", threads=1)
-    except ModelError as error:
-        assert str(error).startswith(f"{FIXTURES}/attentionxml-0.1.0/ was written by longtail 0.1.0, and longtail ")
-        assert str(error).endswith(ADVICE)
-        assert "\n" not in str(error)
-    else:
-        assert tagger.features is None
-        assert_predicts_as_before(tagger, "attentionxml-0.1.0")
+    with pytest.raises(ModelError) as refused:
+        Tagger.load(FIXTURES / "attentionxml-0.1.0", threads=1)
+    message = str(refused.value)
+    assert message.startswith(f"{FIXTURES}/attentionxml-0.1.0/ was written by longtail 0.1.0, and longtail ")
+    assert message.endswith(ADVICE) and "\n" not in message
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {

@@ -54,8 +54,8 @@ def test_an_older_model_is_saved_as_a_new_one(tmp_path: Path) -> None:
     assert_predicts_as_before(Tagger.load(tmp_path / "model", threads=1), "bonsai-0.1.0")
 
 
-def test_a_network_predicts_as_before_or_is_refused() -> None:
-    """Which of the two depends on whether its options are still there; anything else is a mistake."""
+def test_a_network_is_refused_with_the_version_that_wrote_it() -> None:
+    """Its shortlist and its hardware were options of the learner then."""
     pytest.importorskip("torch")
     with pytest.raises(ModelError) as refused:
         Tagger.load(FIXTURES / "attentionxml-0.1.0", threads=1)

@@ -123,7 +123,7 @@ class LabelTextNetwork(HeadNetwork):
         return [] if self.vectors is None else [self.vectors.weight, self.bias.weight]
 
     def restart(self) -> None:
-        raise NotImplementedError("a second stage has label vectors that are made, see `folded`")
+        raise AssertionError("a second stage is that of the folded head, whose label vectors are made")
 
     def label_vectors(self, labels: NDArray[np.int64]) -> Tensor:
         """(S, width) of labels (S,)."""

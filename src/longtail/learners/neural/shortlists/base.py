@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class LabelChoice(Protocol):
-    """Which labels a batch's loss is taken over, and its targets there."""
+    """The labels that the loss of a batch is taken over, and the targets there."""
 
     def choose(
         self, rows: NDArray[np.int64], rng: np.random.Generator
@@ -40,7 +40,7 @@ class LabelChoice(Protocol):
 
 @dataclass(kw_only=True)
 class Shortlist(Part, ABC):
-    """How a network over all labels is trained, kept and asked, by way of the labels a document is shown."""
+    """How a network over all labels is trained, kept and asked: which labels each document meets."""
 
     kind: ClassVar[str] = "shortlist"
 

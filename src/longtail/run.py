@@ -15,6 +15,7 @@ import numpy as np
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Shared = TypeVar("Shared")
 
 
 class Bar(Protocol):
@@ -89,6 +90,7 @@ class Run:
     seconds      what each stage took
     checkpoints  where fits that take long keep what they have, so that the same run can go on after it was killed
     hardware     what networks are trained on
+    memory       bytes that the process may hold, or None for no limit; never changes a result
     """
 
     seed: int = 0
@@ -97,6 +99,7 @@ class Run:
     seconds: dict[str, float] = field(default_factory=dict)
     checkpoints: Path | None = None
     hardware: Hardware = Hardware()
+    memory: int | None = None
 
     def child(self, name: str) -> Run:
         """The run of something nested: seed, titles and checkpoint folder of its own; its stages count here, too."""
@@ -156,6 +159,22 @@ class Run:
         from longtail.engines.local import thread_map
 
         return thread_map(function, tasks, workers=self.workers, cost=cost, run=self, title=title)
+
+    def map_shared(
+        self,
+        function: Callable[[Shared, Task], Result],
+        shared: Shared,
+        tasks: Sequence[Task],
+        *,
+        title: str | None = None,
+        cost: Callable[[Task], float] | None = None,
+    ) -> list[Result]:
+        """function(shared, task) over tasks, results in task order.
+
+        function is one of a module, shared and tasks are plain data: what runs elsewhere than in this process gets
+        `shared` once, not with every task.
+        """
+        return self.map(lambda task: function(shared, task), tasks, title=title, cost=cost)
 
 
 def available_cores() -> int:

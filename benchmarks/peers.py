@@ -30,7 +30,7 @@ from peers_checks import checks, summary
 from peers_measure import Conditions, Job, figures, measure, prepared, test_corpus
 from peers_systems import CORPORA, GENERATED, SYSTEMS, NotMeasuredError, OverBudgetError, chosen, interpreter, say
 
-BUDGET = 3600  # seconds that a process may take
+BUDGET = 1800  # seconds that a peer's process may take
 
 
 def run_corpus(results: rows.Results, jobs: list[Job], path: Path, options: argparse.Namespace) -> bool:
@@ -107,7 +107,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=available_cores(), help="for every system; default: all cores")
     repeat = f"runs of each system, until they took {rows.ENOUGH} s together; the best counts"
     parser.add_argument("--repeat", type=int, default=1, help=repeat)
-    parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds that a process may take ({BUDGET})")
+    parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds that a peer may take ({BUDGET})")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fresh", action="store_true", help="do not go on with a run that is not finished")
     parser.add_argument("--data", type=Path, help="folder of the corpora; default LONGTAIL_DATA or ../shared/data")

@@ -28,6 +28,7 @@ from peers_systems import GENERATED, WORKERS, NotMeasuredError, OverBudgetError,
 SOURCE = common.REPOSITORY / "src" / "longtail"
 K = 5  # labels predicted against the clock
 PASSES = 3  # timed predictions
+HUNG = 2 * 3600  # seconds after which a process of our own is given up
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ class Conditions:
 
     threads: int
     seed: int
-    budget: float  # seconds that a process may take
+    budget: float  # seconds that a peer's process may take
+
+    def seconds_of(self, system: System) -> float:
+        return HUNG if system.ours else self.budget
 
 
 def source_of(corpus: str, data: Path) -> list[Path]:
@@ -126,9 +130,10 @@ def measure(job: Job, python: Path, matrices: Path, corpus_folder: Path, conditi
     task.write_text(json.dumps(given), encoding="utf-8")
     before, started = common.load_average(), time.perf_counter()
     log = output / "log.txt"
-    code = _run([str(python), str(job.system.worker), str(task)], log, conditions)
+    seconds = conditions.seconds_of(job.system)
+    code = run_within(seconds, [str(python), str(job.system.worker), str(task)], log, conditions.threads)
     if code is None:
-        raise OverBudgetError(f"not finished within {conditions.budget:g} s")
+        raise OverBudgetError(f"not finished within {seconds:g} s")
     if code:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing was said"]
         why = (
@@ -141,16 +146,16 @@ def measure(job: Job, python: Path, matrices: Path, corpus_folder: Path, conditi
     return rounded(report)
 
 
-def _run(command: list[str], log: Path, conditions: Conditions) -> int | None:
+def run_within(seconds: float, command: list[str], log: Path, threads: int) -> int | None:
     """The exit code, or None when the time was over; whatever happens, none of its processes outlives this call."""
     names = ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")
-    environment = {**os.environ, **{f"{name}_NUM_THREADS": str(conditions.threads) for name in names}}
+    environment = {**os.environ, **{f"{name}_NUM_THREADS": str(threads) for name in names}}
     with log.open("wb") as said:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, start_new_session=True
         )
         try:
-            return process.wait(timeout=conditions.budget)
+            return process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:

@@ -62,9 +62,12 @@ class Longtail:
         return learner.score(self.test, k, run=Run(seed=self.task.seed, threads=self.task.threads))
 
     def one_by_one(self, learner, k):
-        run = Run(seed=self.task.seed, threads=1)
-        rows = self.task.some_rows(self.test.X)
-        return [partial(learner.score, self.test.rows(np.array([row])), k, run=run) for row in rows]
+        X, rows = self.test.X, self.task.some_rows(self.test.X)
+        if not hasattr(learner, "score_row"):
+            run = Run(seed=self.task.seed, threads=1)
+            return [partial(learner.score, self.test.rows(np.array([row])), k, run=run) for row in rows]
+        spans = [(X.indptr[row], X.indptr[row + 1]) for row in rows]
+        return [partial(learner.score_row, X.indices[start:end], X.data[start:end], k) for start, end in spans]
 
     def arrays(self, scores, k):
         scores = scores.top(k)

@@ -151,8 +151,7 @@ def test_nothing_of_a_worker_outlives_its_time(tmp_path: Path) -> None:
     inner_code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner_code!r}])"
     log = tmp_path / "log.txt"
-    short = peers_measure.Conditions(threads=1, seed=0, budget=3.0)
-    assert peers_measure._run([sys.executable, "-c", code], log, short) is None
+    assert peers_measure.run_within(3.0, [sys.executable, "-c", code], log, threads=1) is None
     inner = int(log.read_text())
     for _ in range(50):  # until the system has taken note
         try:

@@ -35,11 +35,11 @@ k 100, max_depth 3. napkinXC: PLT with its defaults, which search the tree exact
 with its defaults (after Bonsai, 100-way); it takes as many threads as the machine has physical cores, and \
 predicts a dense row of all labels. All but napkinXC keep a beam of 10.
 - Tolerance of the solvers: omikuji, PECOS, napkinXC and LibMultiLabel stop at LIBLINEAR's eps 0.1 (after at most \
-20, 100, 100 and 1,000 passes), longtail at the eps given below the tables, after at most 20 passes. Rows named \
+20, 100, 100 and 300 passes), longtail at the eps given below the tables, after at most 20 passes. Rows named \
 *eps 0.1* are longtail at the peers' tolerance; the others are each system's defaults."""
 
 TARGETS_NOTE = """\
-Each cell: how many times less longtail takes than the peer that does best there (or the figure itself where a \
+Each cell: how many times less longtail needs than the peer that does best there (or the figure itself where a \
 limit is named), and whether that is enough. Of longtail's systems with as many trees, the best counts whose P@1 \
 is no more than 0.2 points (model on disk: 0.1) below that peer's. Rows of one run only."""
 

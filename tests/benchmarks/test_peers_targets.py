@@ -105,8 +105,8 @@ def test_rows_of_another_run_and_failed_ones_are_not_compared() -> None:
 def test_a_check_says_what_was_compared() -> None:
     line = next(check.line for check in peers_checks.checks(race({"train_s": 0.5})))
     assert line == (
-        "PASS 4: gutenberg-lcsh-titles: training, one tree, defaults, at least 3 times less "
-        "(longtail parabel 1 tree 0.5, pecos xr-linear (16-way) 2; P@1 51.00, 51.00)"
+        "PASS 4: gutenberg-lcsh-titles: training, one tree, defaults, at least 3 times faster "
+        "(longtail parabel 1 tree 0.5, pecos xr-linear (16-way) 2; P@1 51.00, 51.00; processor time 4)"
     )
 
 
@@ -161,7 +161,7 @@ def test_page_and_blocks_are_written_once_and_then_up_to_date(tmp_path: Path) ->
     assert render.render(tmp_path, docs, readme) == [docs, readme]
     page = docs.read_text(encoding="utf-8")
     assert f"### {GUTENBERG}" in page
-    assert "| training, one tree, defaults | at least 3 times less | 1 FAIL |" in page
+    assert "| training, one tree, defaults | at least 3 times faster | 1 FAIL |" in page
     text = readme.read_text(encoding="utf-8")
     assert text.startswith(f"before\n<!-- figures:peers-{GUTENBERG} -->\n| system |")
     assert text.endswith("\n<!-- /figures -->\nafter\n")
@@ -172,7 +172,7 @@ def test_page_and_blocks_are_written_once_and_then_up_to_date(tmp_path: Path) ->
 def test_blocks_that_cannot_be_filled_are_refused() -> None:
     known = render.blocks({"peers": race()})
     assert "per document" in known["peers-summary"]()
-    assert "at least 3 times less" in known["peers-targets"]()
+    assert "at least 3 times faster" in known["peers-targets"]()
     with pytest.raises(UsageError, match=r"README.md: .*did you mean 'peers-targets'"):
         render.filled("<!-- figures:peers-target -->\n<!-- /figures -->", known, "README.md")
     with pytest.raises(UsageError, match="not closed"):

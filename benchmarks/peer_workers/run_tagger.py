@@ -46,10 +46,13 @@ class TextToNames:
         return dict(self.run.seconds)
 
     def save_and_load(self, tagger):
+        """Opened twice: the first time, every file is checked."""
         tagger.save(self.task.model, overwrite=True)
-        started = time.perf_counter()
-        tagger = Tagger.load(self.task.model, threads=self.task.threads)
-        self.opened = time.perf_counter() - started
+        self.opened = []
+        for _ in range(2):
+            started = time.perf_counter()
+            tagger = Tagger.load(self.task.model, threads=self.task.threads)
+            self.opened.append((time.perf_counter() - started) * 1000)
         return tagger
 
     def model_bytes(self):
@@ -61,13 +64,12 @@ class TextToNames:
 
     def one_by_one(self, tagger, k):
         texts = [text for text in self.test.texts if text.strip()][: measure.ONE_BY_ONE]
-        run = Run(seed=self.task.seed, threads=1)
-        return [partial(tagger.predict, [text], k, run=run) for text in texts]
+        return [partial(tagger.predict, [text], k) for text in texts]
 
     def more(self, tagger):
         report = tagger.evaluate(self.test).to_dict()
         ranked = {name: report[name] for name in report if name.partition("@")[0] in ("P", "PSP", "nDCG")}
-        return {"open_ms": self.opened * 1000, "metrics": ranked}
+        return {"first_open_ms": self.opened[0], "open_ms": self.opened[1], "metrics": ranked}
 
     def settings(self):
         return config_of(self.tagger().learner)

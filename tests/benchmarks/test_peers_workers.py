@@ -132,6 +132,7 @@ def test_text_to_names_and_a_user_s_command_are_measured(tmp_path: Path, work: P
     report = peers_measure.measure(text, Path(sys.executable), matrices, folder, CONDITIONS)
     assert report["metrics"]["P@1"] == 100.0
     assert report["one_p99_ms"] >= report["one_p50_ms"] > 0
+    assert report["first_open_ms"] > 0
     assert report["open_ms"] > 0
     command = peers_measure.Job(system_of("longtail train"), "small")
     report = peers_measure.measure(command, Path(sys.executable), matrices, folder, CONDITIONS)

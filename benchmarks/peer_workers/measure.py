@@ -71,7 +71,8 @@ def run(worker):
             worker(task).warm_up()
             return
         # compiling takes memory, which stays with the process that did it; kernels are kept on disk for this one
-        subprocess.run([sys.executable, *sys.argv, COMPILE], check=True)
+        if subprocess.run([sys.executable, *sys.argv, COMPILE], check=False).returncode:
+            sys.exit(1)  # it has said why
     report = {"imports_mb": held_mb()}
     started = time.perf_counter()
     system = worker(task)

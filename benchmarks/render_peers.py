@@ -119,7 +119,7 @@ def texts_table(results: Results) -> str | None:
     if not rows:
         return None
     lines = [
-        "| text to names, default tagger | one, ms: p50, p99 | batch, ms/doc | opening, ms: first, again | train s | P@1 |",
+        "| text to names (default) | one, ms: p50, p99 | batch, ms/doc | opening, ms: first, again | train s | P@1 |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for row in rows:

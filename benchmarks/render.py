@@ -199,12 +199,12 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
 
 
 def pictures(all_results: dict[str, Results]) -> dict[str, bytes]:
-    made = {}
+    made: dict[str, bytes | None] = {}
     if "peers" in all_results:
         made["peers.png"] = quality.peers_picture(all_results["peers"])
     if "tail" in all_results:
         made["tradeoff.png"] = quality.tradeoff_picture(all_results["tail"])
-    return made
+    return {name: picture for name, picture in made.items() if picture is not None}
 
 
 def main() -> int:

@@ -194,19 +194,21 @@ def _made(results: Results) -> str:
 
 
 # pictures
-def peers_picture(results: Results) -> bytes:
-    """Training seconds against PSP@5, one panel per corpus of texts: up and to the left is better."""
+def peers_picture(results: Results) -> bytes | None:
+    """Training seconds against PSP@5, one panel per corpus of texts: up and to the left is better; None without any."""
+    corpora: dict[str, list[dict[str, Any]]] = {}
+    for row in results["rows"]:
+        shown = "failed" not in row and row["part"] == 1 and not row["matched"] and "tail_recall@5" in row
+        if shown and not row["corpus"].startswith("synthetic"):
+            corpora.setdefault(row["corpus"], []).append(row)
+    if not corpora:
+        return None
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
-    corpora: dict[str, list[dict[str, Any]]] = {}
-    for row in results["rows"]:
-        shown = "failed" not in row and row["part"] == 1 and not row["matched"] and "tail_recall@5" in row
-        if shown and not row["corpus"].startswith("synthetic"):
-            corpora.setdefault(row["corpus"], []).append(row)
     figure, axes = plt.subplots(1, len(corpora), figsize=(4.2 * len(corpora), 3.6), squeeze=False)
     for axis, (corpus, rows) in zip(axes[0], corpora.items(), strict=True):
         for row in rows:

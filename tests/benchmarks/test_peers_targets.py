@@ -183,3 +183,8 @@ def test_blocks_that_cannot_be_filled_are_refused() -> None:
 def test_the_results_in_the_repository_render() -> None:
     all_results = render.load_results(common.RESULTS)
     assert render.page(all_results).startswith("# Benchmarks")
+
+
+def test_a_picture_needs_a_corpus_of_texts() -> None:
+    assert "peers.png" in render.pictures({"peers": race()})
+    assert "peers.png" not in render.pictures({"peers": race(corpus=systems.MILLION)})

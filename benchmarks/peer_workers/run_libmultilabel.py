@@ -12,7 +12,7 @@ import measure
 import numpy as np
 from libmultilabel import linear
 
-CELLS = 50_000_000  # documents times labels of a chunk
+CELLS = 10_000_000  # documents times labels of a chunk
 
 
 class Libmultilabel:

@@ -169,6 +169,8 @@ def conditions(results: Results) -> str:
     )
     solvers = {(each["eps"], each["max_passes"]) for each in _settings(rows) if {"eps", "max_passes"} <= set(each)}
     text += "".join(f" longtail's default solver: eps {eps:g}, at most {n} passes." for eps, n in sorted(solvers))
+    kept = sorted({each["weights"] for each in _settings(rows) if "weights" in each})
+    text += f" longtail's weights are kept as {', '.join(kept)}." if kept else ""
     if len({row["run"] for row in results["rows"]}) > 1:
         text += "\n\nNot all rows come from one run: measure all systems in one run before quoting ratios."
     if max(loads, default=0.0) - run["threads"] > 0.5:

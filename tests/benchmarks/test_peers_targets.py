@@ -139,12 +139,13 @@ def test_a_busy_machine_is_said() -> None:
 def test_the_solver_s_tolerance_is_said() -> None:
     """Peers stop at other tolerances: a reader must see ours beside the times."""
     content = results(
-        row("longtail parabel 1 tree", one_run(settings={"eps": 0.5, "max_passes": 20})),
+        row("longtail parabel 1 tree", one_run(settings={"eps": 0.5, "max_passes": 20, "weights": "int8"})),
         row("longtail parabel 1 tree, eps 0.1", one_run(settings={"eps": 0.1, "max_passes": 20})),
     )
     said = render_peers.conditions(content)
     assert "longtail's default solver: eps 0.5, at most 20 passes." in said
     assert "eps 0.1" not in said
+    assert "longtail's weights are kept as int8." in said
 
 
 # rendering

@@ -30,8 +30,10 @@ def begin(results: Results | None, threads: int, repeat: int, *, fresh: bool, co
         run = {"id": f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}", "started": now()}
         old = results or {"data": {}, "rows": []}
         results = {"benchmark": "peers", "run": run, "data": old["data"], "rows": old["rows"]}
-    results["run"] |= {"finished": None, "threads": threads, "repeat": repeat}
-    return results | {"command": command, "commit": common.commit(), "machine": common.machine()}
+    # a run may go on with other commands: the page names them all
+    commands = list(dict.fromkeys([*results["run"].get("commands", []), command]))
+    results["run"] |= {"finished": None, "threads": threads, "repeat": repeat, "commands": commands}
+    return results | {"commit": common.commit(), "machine": common.machine()}
 
 
 def key_of(row: Row) -> tuple[str, str, int]:

@@ -89,6 +89,8 @@ def peers_table(results: Results, corpus: str) -> str:
 
 
 def _memory(row: Row) -> str:
+    if "beyond_mb" not in row:  # measured before memory was told apart
+        return f"{row['peak_mb']:.0f}"
     parts = (row["interpreter_mb"], row["data_mb"], row["beyond_mb"])
     return f"{' + '.join(f'{part:.0f}' for part in parts)} = {row['peak_mb']:.0f}"
 
@@ -165,7 +167,7 @@ def conditions(results: Results) -> str:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']:.0f} GB, {machine['system']}, "
         f"Python {machine['python']}, {run['threads']} threads each; {counted}; {run['started'][:10]}, "
         f"commit {commits}. " + ", ".join(f"{name} {v}" for name, v in versions.items() if name in _NAMED) + ". "
-        f"Made by `{results['command']}`."
+        f"Made by {', '.join(f'`{command}`' for command in run['commands'])}."
     )
     solvers = {(each["eps"], each["max_passes"]) for each in _settings(rows) if {"eps", "max_passes"} <= set(each)}
     text += "".join(f" longtail's default solver: eps {eps:g}, at most {n} passes." for eps, n in sorted(solvers))

@@ -62,12 +62,14 @@ def test_a_run_goes_on_until_it_is_finished() -> None:
     job = peers_measure.Job(system_of("napkinxc plt"), "small")
     unfinished = peers_rows.begin(json.loads(json.dumps(old)), 2, 1, fresh=False, command="c")
     assert unfinished["run"]["id"] == "r1"
+    assert unfinished["run"]["commands"] == ["python benchmarks/peers.py", "c"], "the page names both"
     assert peers_rows.row_for(unfinished, job, "f") is not None
     for again in (
         peers_rows.begin(json.loads(json.dumps(old)), 2, 1, fresh=True, command="c"),
         peers_rows.begin(results(row("napkinxc plt"), finished="then"), 2, 1, fresh=False, command="c"),
     ):
         assert again["run"]["id"] != "r1"
+        assert again["run"]["commands"] == ["c"]
         assert again["run"]["finished"] is None
         assert [each["system"] for each in again["rows"]] == ["napkinxc plt"]  # stays until it is replaced
         assert peers_rows.row_for(again, job, "f") is None

@@ -244,6 +244,10 @@ class Pipeline(Learner):
             ranked = part.rerank(ranked, corpus)
         return ranked.followed_by(found).top(k)
 
+    def convert_weights(self, weights: str) -> bool:
+        converted: bool = self.learner.convert_weights(weights)
+        return converted
+
     def check(self, corpus: Corpus) -> None:
         """Refuses a corpus that lacks what the learner reads."""
         name = name_of(self.learner)

@@ -14,7 +14,7 @@ from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
 from longtail.learners.pipeline import Pipeline
-from longtail.part import Part, default_of
+from longtail.part import Part, default_of, restoring_checked_arrays
 from longtail.registry import build, check_bounds, check_registered, config_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -192,17 +192,27 @@ class Tagger:
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:
-        """Opens a model directory; `verify` checks every file against the manifest first."""
+        """Opens a model directory.
+
+        verify  checks every file as a whole, unless this machine has done so since the files last changed; such a
+                model opens in milliseconds. False leaves the checksums out, not the checks of what is read
+        """
+        from longtail.keep.cache import remember
         from longtail.keep.model import load_model
         from longtail.keep.older import modern, outgrown
 
         loaded = load_model(path, verify=verify, threads=threads)
         if not loaded.outdated:
-            return cls._restored(path, loaded, threads)
-        try:
-            return cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
-        except (ModelError, UsageError) as error:
-            raise outgrown(path, loaded, error) from error
+            tagger = cls._restored(path, loaded, threads)
+        else:
+            try:
+                tagger = cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
+            except (ModelError, UsageError) as error:
+                raise outgrown(path, loaded, error) from error
+        if not loaded.checked:
+            loaded.let_go()
+            remember(loaded.key)
+        return tagger
 
     @classmethod
     def _restored(cls, path: str | Path, loaded: Loaded, threads: int) -> Self:
@@ -214,7 +224,7 @@ class Tagger:
         if set(loaded.states) != set(parts):
             raise ModelError(f"{path}: files for {sorted(loaded.states)} where {sorted(parts)} are needed")
         for stem, part in parts.items():
-            with restoring(path, stem):
+            with restoring(path, stem), restoring_checked_arrays(loaded.checked):
                 part.restore(loaded.states[stem])
         with restoring(path, "learner"):
             tagger.pipeline.finish_restoring()

@@ -29,7 +29,7 @@ from longtail.features.terms import (
     terms_of,
 )
 from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
-from longtail.part import Arrays, option
+from longtail.part import Arrays, checked_before, option
 from longtail.run import Run
 
 #: Rows of a chunk as indptr int64, columns int32 and values float32.
@@ -206,7 +206,7 @@ class Tfidf(Features):
         if idf is None or idf.dtype != np.float32 or idf.ndim != 1 or not len(idf):
             raise ValueError("tfidf needs an array 'idf' of float32, one number per feature")
         idf = np.require(np.asarray(idf), requirements=["C", "A"])
-        if not np.isfinite(idf).all() or (idf < 0).any():
+        if not checked_before() and not (np.isfinite(idf).all() and (idf >= 0).all()):
             raise ValueError("tfidf's idf has numbers that are negative or not finite")
         others = {name: array for name, array in arrays.items() if name != "idf"}
         if self.hash_bits is None:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.arrays import SparseRows
+from longtail.arrays import Floats, Ints, SparseRows
 from longtail.augment.base import LabelVectors
 from longtail.capabilities import CORPUS_SPACES, Capabilities
 from longtail.corpus import Corpus
 from longtail.fit import Fit
+from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
 from longtail.learners.linear.nodes import Documents, Node, train_node
@@ -131,6 +133,15 @@ class LinearLearner(Learner):
 
         run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
         return Scores(ids, scores)
+
+    def score_row(self, indices: Ints, values: Floats, k: int) -> tuple[Ints, Floats]:
+        starts = np.array([0, len(indices)], dtype=np.int32)
+        row = sp.csr_matrix((values, indices, starts), shape=(1, self.n_features_))
+        labels = LabelIndex([str(label) for label in range(self.n_labels_)])
+        empty = sp.csr_matrix((1, self.n_labels_), dtype=np.float32)
+        scores = self.score(Corpus(labels=labels, Y=empty, X=row), k, run=Run(threads=1))
+        found = int((scores.ids[0] >= 0).sum())
+        return scores.ids[0, :found], scores.values[0, :found]
 
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"size": np.array([self.n_features_, self.n_labels_, len(self.trees_)])}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
@@ -113,16 +114,27 @@ class Tagger:
             raise UsageError('predict takes a list of texts: predict(["some text"]), not predict("some text")')
         if not 0 <= threshold <= 1:
             raise UsageError(f"the threshold must lie between 0 and 1, not {threshold:g}")
+        if run is None and isinstance(documents, list) and len(documents) == 1:
+            found = self._of_one_text(documents[0], k)
+            if found is not None:
+                return [self._named(*found, threshold)]
         corpus = documents if isinstance(documents, Corpus) else self.corpus_of(documents)
         scores = self.score(corpus, k, run=run)
+        return [self._named(ids, values, threshold) for ids, values in zip(scores.ids, scores.values, strict=True)]
+
+    def _of_one_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """Labels and scores of one text without the overhead of a corpus; None where only the general way will do."""
+        self._require_fitted()
+        if not isinstance(text, str) or type(k) is not int or k < 1:
+            return None  # refused there
+        return self.pipeline.score_text(text, k)
+
+    def _named(self, ids: NDArray[np.int32], values: NDArray[np.float32], threshold: float) -> list[tuple[str, float]]:
         names = self.labels_.names
         return [
-            [
-                (names[label], value)
-                for label, value in zip(ids, values, strict=True)
-                if label >= 0 and value >= threshold
-            ]
-            for ids, values in zip(scores.ids.tolist(), scores.values.tolist(), strict=True)
+            (names[label], value)
+            for label, value in zip(ids.tolist(), values.tolist(), strict=True)
+            if label >= 0 and value >= threshold
         ]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from longtail.errors import UsageError
 from longtail.features import kernels
 from longtail.features.base import Features
+from longtail.features.one_text import Row, Terms, weighed_text
 from longtail.features.terms import (
     CHUNK_CHARACTERS,
     ChunkTerms,
@@ -28,7 +29,8 @@ from longtail.features.terms import (
     merged_columns,
     terms_of,
 )
-from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
+from longtail.features.tokenise import word_table
+from longtail.features.vocabulary import NO_TERMS, Vocabulary, frozen, gather_terms, select
 from longtail.part import Arrays, checked_before, option
 from longtail.run import Run
 
@@ -180,6 +182,19 @@ class Tfidf(Features):
         self.idf_: NDArray[np.float32] = frozen(idf)
         self._vocabulary_ = vocabulary
         self._terms_: list[str] | None = None
+        self._lookup_: Terms | None = None
+
+    def transform_one(self, text: str) -> Row | None:
+        self._require_fitted()
+        lookup = self._lookup_
+        if lookup is None or (lookup.n, lookup.sublinear) != (self.ngrams, self.sublinear):
+            known = self._vocabulary_ or NO_TERMS
+            mask = np.uint64(self.n_features_ - 1 if self._vocabulary_ is None else 0)
+            lookup = self._lookup_ = Terms(
+                word_table(), known.blob, known.offsets, known.slots, known.columns, known.pairs, known.pair_slots,
+                self.idf_, self.ngrams, mask, self.sublinear,
+            )  # fmt: skip
+        return weighed_text(text, lookup)
 
     @property
     def n_features_(self) -> int:

@@ -281,6 +281,17 @@ class Vocabulary:
         return cls(**kept)
 
 
+#: For features that keep no vocabulary.
+NO_TERMS = Vocabulary(
+    np.empty(0, dtype=np.uint8),
+    np.zeros(1, dtype=np.int64),
+    np.full(1, -1, dtype=np.int32),
+    np.empty(0, dtype=np.int32),
+    np.empty((0, 2), dtype=np.int32),
+    np.full(1, -1, dtype=np.int32),
+)
+
+
 def _check_terms(kept: Arrays, width: int, n: int) -> None:
     """Refuses arrays of which an entry points where it must not."""
     blob, offsets, columns, pairs = (kept[name] for name in ("blob", "offsets", "columns", "pairs"))

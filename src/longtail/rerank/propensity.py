@@ -6,7 +6,7 @@ Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,19 @@ class InversePropensity(Reranker):
         return Capabilities(learns=False)
 
     def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
-        factor = (self.q_**self.strength / self.q_.max(initial=1.0) ** self.strength).astype(np.float32)
-        values = np.where(scores.ids >= 0, scores.values * factor[scores.ids], 0).astype(np.float32)
+        return self.rerank_alone(scores)
+
+    def rerank_alone(self, scores: Scores) -> Scores:
+        values = np.where(scores.ids >= 0, scores.values * self._factor()[scores.ids], 0).astype(np.float32)
         return Scores(scores.ids, values).sorted()
+
+    def _factor(self) -> NDArray[np.float32]:
+        """float32 (L,): what each label's score is multiplied by, made once for one strength."""
+        made = getattr(self, "_made_", None)
+        if made is None or made[0] is not self.q_ or made[1] != self.strength:
+            factor = (self.q_**self.strength / self.q_.max(initial=1.0) ** self.strength).astype(np.float32)
+            made = self._made_ = (self.q_, self.strength, factor)
+        return cast(NDArray[np.float32], made[2])
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"q": self.q_}

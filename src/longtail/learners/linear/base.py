@@ -138,7 +138,7 @@ class LinearLearner(Learner):
         starts = np.array([0, len(indices)], dtype=np.int32)
         row = sp.csr_matrix((values, indices, starts), shape=(1, self.n_features_))
         labels = LabelIndex([str(label) for label in range(self.n_labels_)])
-        empty = sp.csr_matrix((1, self.n_labels_), dtype=np.float32)
+        empty = sp.csr_matrix(sp.coo_array((1, self.n_labels_), dtype=np.float32))
         scores = self.score(Corpus(labels=labels, Y=empty, X=row), k, run=Run(threads=1))
         found = int((scores.ids[0] >= 0).sum())
         return scores.ids[0, :found], scores.values[0, :found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, overload
@@ -28,12 +29,10 @@ class PackedTexts(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> PackedTexts:
-        """Half surrogates are kept, as `str` keeps them."""
-        blob, ends = bytearray(), [0]
+        packing = Packing()
         for text in texts:
-            blob += text.encode("utf-8", "surrogatepass")
-            ends.append(len(blob))
-        return cls(np.frombuffer(blob, dtype=np.uint8), np.array(ends, dtype=np.int64))
+            packing.append(text)
+        return packing.packed()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -69,3 +68,21 @@ class PackedTexts(Sequence[str]):
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[:3]))
         return f"<{len(self)} texts: {shown}{', ...' if len(self) > 3 else ''}>"
+
+
+class Packing:
+    """Texts packed one by one; half surrogates are kept, as `str` keeps them."""
+
+    def __init__(self) -> None:
+        self._blob = bytearray()
+        self._ends = array("q", [0])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def append(self, text: str) -> None:
+        self._blob += text.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._blob))
+
+    def packed(self) -> PackedTexts:
+        return PackedTexts(np.frombuffer(self._blob, dtype=np.uint8), np.frombuffer(self._ends, dtype=np.int64))

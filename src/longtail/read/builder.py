@@ -149,7 +149,7 @@ class Builder:
             columns = renumber[columns]
             labels = LabelIndex(names, None if self._table is None else self._table.texts_of(names, self.report))
         ends = np.array(self._ends, dtype=np.int64)
-        Y = sp.csr_matrix((weights.copy(), columns.copy(), ends), shape=(len(self._ids), len(labels)))
+        Y = sp.csr_matrix((weights, columns, ends), shape=(len(self._ids), len(labels)))
         Y.sort_indices()
         corpus = Corpus(labels=labels, Y=Y, texts=self._texts, ids=self._ids.packed(), name=self.report.source)
         self._begin()

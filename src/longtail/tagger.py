@@ -16,7 +16,7 @@ from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
 from longtail.learners.pipeline import Pipeline
 from longtail.part import Part, default_of, restoring_checked_arrays
-from longtail.registry import build, check_bounds, check_registered, config_of
+from longtail.registry import build, check_bounds, check_registered, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -184,6 +184,13 @@ class Tagger:
             return evaluate(scores, aligned, **options)
 
     # keeping
+    def convert(self, weights: str) -> Self:
+        """Keeps the weights of all linear learners in it as float32, float16 or int8; what was rounded stays so."""
+        self._require_fitted()
+        if not self.pipeline.convert_weights(weights):
+            raise UsageError(f"{name_of(self.learner)} has no weights to convert: label trees and one-vs-all have")
+        return self
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a model directory, whole or not at all."""
         from longtail.keep.model import save_model

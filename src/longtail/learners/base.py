@@ -56,6 +56,10 @@ class Learner(Part, ABC):
         """
         return None
 
+    def convert_weights(self, weights: str) -> bool:
+        """Keeps the weights of all separators in a format of its name; whether there are any, in it or inside it."""
+        return False
+
     def readable(self, corpus: Corpus) -> Corpus:
         """The corpus as this learner can read it: noisy copies are written out for one that does not draw them."""
         if corpus.masked and not self.capabilities.masks:

@@ -257,6 +257,9 @@ class Pipeline(Learner):
         best = None if ranked is None else ranked.followed_by(whole).top(min(k, whole.k))
         return None if best is None else (best.ids[0], best.values[0])
 
+    def convert_weights(self, weights: str) -> bool:
+        return bool(self.learner.convert_weights(weights))
+
     def check(self, corpus: Corpus) -> None:
         """Refuses a corpus that lacks what the learner reads."""
         name = name_of(self.learner)

@@ -62,8 +62,12 @@ def corpus_of(X: sp.csr_matrix, n_labels: int) -> Corpus:
 @pytest.mark.parametrize(
     ("weights", "kept", "expected"),
     [
-        ("float32", np.array([1, 0.3, 0, -0.6], np.float32), [[1, np.float32(0.3)], [0, np.float32(-0.6)]]),
-        ("float16", np.array([1, 0.3, 0, -0.6], np.float16), [[1, np.float16(0.3)], [0, np.float16(-0.6)]]),
+        ("float32", np.array([1, 0.3, 0, -0.6], np.float32), [[1, 0.3], [0, -0.6]]),
+        (
+            "float16",
+            np.array([1, 0.3, 0, -0.6], np.float16),
+            [[1, float(np.float16(0.3))], [0, float(np.float16(-0.6))]],
+        ),
         # the largest weight of a child is 127: 1 / 127 is the first child's unit, 0.6 / 127 the second's
         ("int8", np.array([127, 64, 0, -127], np.int8), [[1, 64 * 0.6 / 127], [0, -0.6]]),
     ],

@@ -244,9 +244,21 @@ class Pipeline(Learner):
             ranked = part.rerank(ranked, corpus)
         return ranked.followed_by(found).top(k)
 
+    def score_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """(labels, scores) of one text, up to k: what `score` gives; None where a part has no way for one document."""
+        row = None if self.features_ is None else self.features_.transform_one(text)
+        found = None if row is None else self.learner.score_row(*row, max(k, self.depth))
+        if found is None or not self.rerank:
+            return found
+        whole = Scores(found[0][None], found[1][None])
+        ranked: Scores | None = whole.top(min(self.depth, whole.k))
+        for part in self.rerank:
+            ranked = None if ranked is None else part.rerank_alone(ranked)
+        best = None if ranked is None else ranked.followed_by(whole).top(min(k, whole.k))
+        return None if best is None else (best.ids[0], best.values[0])
+
     def convert_weights(self, weights: str) -> bool:
-        converted: bool = self.learner.convert_weights(weights)
-        return converted
+        return bool(self.learner.convert_weights(weights))
 
     def check(self, corpus: Corpus) -> None:
         """Refuses a corpus that lacks what the learner reads."""

@@ -33,6 +33,7 @@ from longtail.learners.linear.weights import (
     pack,
     unpack,
 )  # fmt: skip
+from longtail.part import checked_before
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ class Tree(NamedTuple):
         codes: NDArray[Any] = weight.view(np.uint16) if weight.dtype == np.float16 else weight
         tree = cls(**{**arrays, "weight": codes})
         tree._check_sizes()
-        if not _indices_hold(tree, n_features, n_labels):
+        if not checked_before() and not _indices_hold(tree, n_features, n_labels):
             raise ValueError("a label, node, feature or slot number is out of range")
         return tree
 
@@ -166,7 +167,7 @@ def require_starts(name: str, starts: NDArray[Any], total: int, count: int | Non
         or (count is not None and len(starts) != count + 1)
         or starts[0] != 0
         or starts[-1] != total
-        or (starts[1:] < starts[:-1]).any()
+        or (not checked_before() and (starts[1:] < starts[:-1]).any())
     ):
         raise ValueError(f"{name} does not rise from 0 to {total}")
 

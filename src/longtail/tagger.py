@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, Unpack, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from longtail.rerank.base import Reranker
 
 PartLike: TypeAlias = str | Mapping[str, Any] | Part
+
+#: Documents that another process scores in one task.
+SENT = 2048
 
 
 class Tagger:
@@ -63,6 +68,7 @@ class Tagger:
         )
         self.seed = seed
         self.threads = threads
+        self.directory_: Path | None = None  # the model directory it was loaded from
 
     @property
     def learner(self) -> Learner:
@@ -92,6 +98,7 @@ class Tagger:
         run = run or self._run()
         # a second fit that fails must not leave old labels beside half-new parts
         vars(self).pop("labels_", None)
+        self.directory_ = None
         self.pipeline.forget()
         if len(corpus) == 0 or corpus.positives().nnz == 0:
             raise UsageError(f"{corpus.name} has {'no documents' if len(corpus) == 0 else 'no labels'} to learn from")
@@ -132,7 +139,23 @@ class Tagger:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
         if len(corpus) == 0:
             return Scores.empty(0, int(k))
+        if run is not None and run.engine.remote:
+            return self._score_elsewhere(corpus, int(k), run)
         return self.pipeline.score(corpus, int(k), run=run or self._run()).top(int(k))
+
+    def _score_elsewhere(self, corpus: Corpus, k: int, run: Run) -> Scores:
+        """Scores by the processes of the run's engine, which open the model themselves."""
+        if self.directory_ is None:
+            raise UsageError("other processes open a model from its directory: save this tagger and load it")
+        self.pipeline.check(corpus)
+        texts, X = corpus.texts, corpus.X
+        pieces = [slice(start, start + SENT) for start in range(0, len(corpus), SENT)]
+        tasks = [
+            _Rows(None if texts is None else list(texts[piece]), None if X is None else X[piece]) for piece in pieces
+        ]
+        asked = _Asked(str(self.directory_.absolute()), k)
+        found = run.map_shared(_score_rows, asked, tasks, title="Scoring")
+        return Scores(np.concatenate([s.ids for s in found]), np.concatenate([s.values for s in found]))
 
     def corpus_of(self, texts: Sequence[str]) -> Corpus:
         """Texts without targets as a corpus over the model's labels."""
@@ -209,7 +232,7 @@ class Tagger:
         from longtail.keep.model import restoring
 
         tagger = cls._configured(path, loaded.manifest, threads)
-        tagger.labels_ = loaded.labels
+        tagger.labels_, tagger.directory_ = loaded.labels, Path(path)
         parts = tagger.pipeline.fitted_parts()
         if set(loaded.states) != set(parts):
             raise ModelError(f"{path}: files for {sorted(loaded.states)} where {sorted(parts)} are needed")
@@ -275,6 +298,37 @@ class Tagger:
     def _require_fitted(self) -> None:
         if not hasattr(self, "labels_"):
             raise UsageError("this tagger is not trained yet: call fit, or Tagger.load")
+
+
+class _Rows(NamedTuple):
+    """Some documents on their way to another process."""
+
+    texts: list[str] | None
+    X: sp.csr_matrix | None
+
+
+class _Asked(NamedTuple):
+    """What other processes are asked for: the k best labels by the model in a directory that they see, too."""
+
+    directory: str
+    k: int
+
+
+def _score_rows(asked: _Asked, rows: _Rows) -> Scores:
+    tagger = _opened(asked.directory)
+    count = len(rows.texts) if rows.texts is not None else cast(sp.csr_matrix, rows.X).shape[0]
+    Y = sp.csr_matrix(sp.coo_array((count, len(tagger.labels_)), dtype=np.float32))
+    corpus = Corpus(labels=tagger.labels_, Y=Y, texts=rows.texts, X=rows.X, name="the documents")
+    return tagger.score(corpus, asked.k)
+
+
+@lru_cache(maxsize=1)
+def _opened(directory: str) -> Tagger:
+    """The model, which the process that asks has verified; its files are mapped, once for all on one machine."""
+    try:
+        return Tagger.load(directory, verify=False, threads=1)
+    except ModelError as error:
+        raise ModelError(f"{error} (on {platform.node()}: every machine must see the model under this path)") from None
 
 
 def _short(value: Any) -> Any:

@@ -39,6 +39,8 @@ def predict(
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
     threads: options.Threads = 0,
+    engine: options.Engine = options.EngineName.local,
+    address: options.Address = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -51,9 +53,11 @@ def predict(
         from longtail.keep.files import check_output
 
         check_output(output, overwrite=overwrite)
+    from longtail import engines
     from longtail.tagger import Tagger
 
     run = start_run(threads=threads, quiet=quiet)
+    run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
     corpus = how.read(data, run, split="test", need_labels=False)
@@ -70,9 +74,10 @@ def lines(tagger: Tagger, corpus: Corpus, k: int, threshold: float, run: Run) ->
 
     # bars of the parts would flicker with every batch: one bar over all documents takes their place
     silent = run.silent()
+    size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)
     with run.bar("predicting", len(corpus)) as bar:
-        for start in range(0, len(corpus), BATCH):
-            batch = corpus.rows(np.arange(start, min(start + BATCH, len(corpus))))
+        for start in range(0, len(corpus), size):
+            batch = corpus.rows(np.arange(start, min(start + size, len(corpus))))
             for number, found in enumerate(tagger.predict(batch, k, threshold=threshold, run=silent)):
                 record: dict[str, Any] = {
                     "id": str(start + number) if batch.ids is None else batch.ids[number],

@@ -43,6 +43,8 @@ def train(
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
+    engine: options.Engine = options.EngineName.local,
+    address: options.Address = None,
     devices: options.Devices = 1,
     nodes: options.Nodes = 1,
     precision: options.PrecisionOption = options.Precision.full,
@@ -55,6 +57,7 @@ def train(
     from longtail.keep.model import check_model_output
 
     check_model_output(output, overwrite=overwrite)
+    from longtail import engines
     from longtail.recipe import Recipe
     from longtail.registry import name_of
     from longtail.run import Hardware
@@ -65,6 +68,8 @@ def train(
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
     _check_hardware(tagger, run.hardware)
+    _check_engine(tagger, engine)
+    run.engine = engines.chosen(engine, address=address, workers=threads)
     # what long fits keep on the way: the same command goes on from there after it was killed
     run.checkpoints = output.absolute().parent / f".{output.name}.unfinished"
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
@@ -92,6 +97,16 @@ def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
              if getattr(hardware, field) != getattr(Hardware(), field)]  # fmt: skip
     if given and not tagger.pipeline.capabilities.hardware:
         raise UsageError(f"--{given[0]} is for networks, and '{name_of(tagger.learner)}' is none; leave it out")
+
+
+def _check_engine(tagger: Tagger, engine: str) -> None:
+    """Refuses a cluster for what would be trained on this machine all the same."""
+    from longtail.registry import name_of
+
+    can = tagger.pipeline.capabilities
+    if engine != "local" and not can.spreads:
+        instead = "it takes --devices and --nodes" if can.hardware else "leave it out"
+        raise UsageError(f"--engine {engine} trains label trees, and '{name_of(tagger.learner)}' has none; {instead}")
 
 
 def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output: Path) -> dict[str, Any]:

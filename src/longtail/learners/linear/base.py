@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
-from longtail.learners.linear.nodes import Documents, Node, train_node
+from longtail.learners.linear.nodes import Documents, Node, Separators, train_node
 from longtail.learners.linear.resume import Pieces
 from longtail.learners.linear.tree import CHUNK, SearchOptions, Shape, Tree, average, depths, search
 from longtail.part import Arrays, option, prefixed, under
@@ -57,7 +57,7 @@ class LinearLearner(Learner):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True)
+        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True, spreads=True)
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         pieces = Pieces(fit, self, corpus)
@@ -100,15 +100,19 @@ class LinearLearner(Learner):
             pairs = documents.count if self.all_documents else label_count[node.labels].sum()
             return float(pairs) * (4 + node.n_children)
 
-        def one(task: tuple[int, int]) -> Any:
-            t, number = task
-            seed = run.seed_of(f"tree/{numbers[t]}/node/{number}")
-            sure_only = not shapes[t].leaf[number]
-            return train_node(
-                documents, nodes[t][number], options, seed, all_documents=self.all_documents, sure_only=sure_only
+        work = [
+            _Task(
+                node,
+                options,
+                run.seed_of(f"tree/{numbers[t]}/node/{number}"),
+                self.all_documents,
+                not shape.leaf[number],
             )
-
-        trained = iter(run.map(one, tasks, cost=cost, title="Training"))
+            for t, shape in enumerate(shapes)
+            for number, node in enumerate(nodes[t])
+        ]
+        costs = {id(task): cost(place) for task, place in zip(work, tasks, strict=True)}
+        trained = iter(run.map_shared(_solve, documents, work, cost=lambda task: costs[id(task)], title="Training"))
         return [Tree.of(shape, [next(trained) for _ in range(shape.nodes)]) for shape in shapes]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -148,6 +152,25 @@ class LinearLearner(Learner):
             raise ValueError(f"{n_trees} trees expected")
         self.trees_ = [Tree.from_arrays(under(f"tree{t}", arrays), n_features, n_labels) for t in range(n_trees)]
         self.n_features_, self.n_labels_ = n_features, n_labels
+
+
+class _Task(NamedTuple):
+    node: Node
+    options: SolverOptions
+    seed: int
+    all_documents: bool
+    sure_only: bool
+
+
+def _solve(documents: Documents, task: _Task) -> Separators:
+    return train_node(
+        documents,
+        task.node,
+        task.options,
+        task.seed,
+        all_documents=task.all_documents,
+        sure_only=bool(task.sure_only),
+    )
 
 
 def _nodes(shape: Shape) -> list[Node]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -30,6 +32,8 @@ Shared = TypeVar("Shared")
 #: Batches of tasks per processor of the cluster: enough that all end at about the same time, and that little is done
 #: again when a machine dies.
 BATCHES = 8
+#: Batches per processor that are started ahead, so that none waits for this process.
+AHEAD = 2
 #: How often a batch whose process or machine died is run again.
 RETRIES = 8
 
@@ -63,6 +67,8 @@ class RayEngine:
         engine = cls(address)
         if ray.is_initialized():
             return engine
+        if address is not None and address != "auto":
+            _check_address(address)
         own: dict[str, Any] = {"num_cpus": workers or None, "include_dashboard": False} if address is None else {}
         try:
             ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **own)
@@ -99,10 +105,13 @@ class RayEngine:
         batches = batched(costs, BATCHES * self.at_once(run.workers))
         work = ray.remote(num_cpus=1, max_retries=RETRIES)(_work)
         shared_at, function_at = self._shared(shared), ray.put(function)
-        under_way = {work.remote(function_at, shared_at, [tasks[t] for t in batch]): batch for batch in batches}
+
+        def start(batch: list[int]) -> Any:
+            return work.remote(function_at, shared_at, [tasks[task] for task in batch])
+
         context = run.bar(title, sum(costs)) if title is not None else nullcontext()
         with context as bar:
-            return _collected(under_way, costs, bar)
+            return _collected(batches, start, AHEAD * self.at_once(run.workers), costs, bar)
 
     def _shared(self, shared: Any) -> Any:
         """Where the shared data lies; the same object, as of one call after the other, is put there once."""
@@ -126,6 +135,17 @@ class RayEngine:
             self._started = False
 
 
+def _check_address(address: str) -> None:
+    """Refuses an address where nobody answers, for which Ray itself would wait for many minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise UsageError(f"--address takes HOST:PORT or auto, not '{address}'")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except OSError as error:
+        raise UsageError(f"no Ray cluster at {address}: {error.strerror or error}") from None
+
+
 def batched(costs: Sequence[float], count: int) -> list[list[int]]:
     """Task numbers in about `count` batches of similar cost, costliest first; a costly task is a batch of its own."""
     enough = sum(costs) / count
@@ -140,28 +160,34 @@ def batched(costs: Sequence[float], count: int) -> list[list[int]]:
     return batches
 
 
-def _collected(under_way: dict[Any, list[int]], costs: Sequence[float], bar: Bar | None) -> list[Any]:
-    """Results in task order, taken out of the object store as they come."""
+def _collected(
+    batches: list[list[int]], start: Callable[[list[int]], Any], ahead: int, costs: Sequence[float], bar: Bar | None
+) -> list[Any]:
+    """Results in task order, taken out of the object store as they come.
+
+    After a failure nothing more is started. What is under way ends by itself: Ray 2.60 aborts the whole process when a
+    task is cancelled at the moment it ends.
+    """
     import ray
 
     results: list[Any] = [None] * len(costs)
+    waiting = iter(batches)
+    under_way = {start(batch): batch for batch in islice(waiting, ahead)}
     try:
         while under_way:
             ready, _ = ray.wait(list(under_way), num_returns=1)
             for at in ready:
                 found = pickle.loads(ray.get(at))
-                for task, result in zip(batch := under_way.pop(at), found, strict=True):
+                done = under_way.pop(at)
+                under_way |= {start(batch): batch for batch in islice(waiting, 1)}
+                for task, result in zip(done, found, strict=True):
                     results[task] = result
                 if bar is not None:
-                    bar.advance(sum(costs[task] for task in batch))
-    except BaseException as error:
-        for at in under_way:
-            ray.cancel(at, force=True)
-        if isinstance(error, ray.exceptions.RayTaskError):
-            raise error.cause from None  # what the function raised
-        if isinstance(error, ray.exceptions.RayError):
-            raise LongtailError(f"the Ray cluster lost a task {RETRIES + 1} times: {first_line(error)}") from error
-        raise
+                    bar.advance(sum(costs[task] for task in done))
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None  # what the function raised
+    except ray.exceptions.RayError as error:
+        raise LongtailError(f"the Ray cluster lost a task {RETRIES + 1} times: {first_line(error)}") from error
     return results
 
 

@@ -134,7 +134,7 @@ def test_a_killed_process_costs_a_retry(engine: RayEngine, tmp_path: Path) -> No
 
 
 def test_what_a_task_raises_is_raised_as_it_is(engine: RayEngine, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="^task 3 is bad$"):
+    with pytest.raises(UsageError, match=r"^task 3 is bad$"):
         Run(engine=engine).map_shared(fails, numbers(tmp_path), range(5))
 
 

@@ -187,4 +187,4 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--worker"]:
         print(json.dumps(work(json.loads(sys.argv[2]))))
     else:
-        run_rows(__doc__ or "", RESULT, COMMAND, rows(), measure)
+        run_rows(__doc__ or "", RESULT, COMMAND, rows(), measure, reads_data=False)

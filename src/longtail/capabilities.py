@@ -24,6 +24,7 @@ class Capabilities:
     retunes       has a second stage, in which its classifier is tuned again
     hardware      is trained on the devices, nodes and precision that a run says
     spreads       trains in tasks that an engine may take to other machines
+    shards        can be trained with a share of the labels, as a part of a model of all labels
     validation    makes use of validation data
     side_by_side  two fits may go on at the same time in one process
     judge         an augmenter that asks a fitted learner first, and so belongs to the second stage
@@ -41,6 +42,7 @@ class Capabilities:
     retunes: bool = False
     hardware: bool = False
     spreads: bool = False
+    shards: bool = False
     validation: bool = False
     side_by_side: bool = True
     judge: bool = False

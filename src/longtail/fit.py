@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import orjson
 
-from longtail.errors import LongtailError
+from longtail.errors import LongtailError, UsageError
 from longtail.part import Arrays, Part
 from longtail.registry import config_of
 from longtail.run import Run
@@ -29,6 +29,26 @@ if TYPE_CHECKING:
 KEPT_FROM = 5.0
 
 
+class Shard(NamedTuple):
+    """One of several parts of a model, each with a share of the labels; number counts from 1."""
+
+    number: int
+    total: int
+
+    @classmethod
+    def of(cls, number: int, count: int) -> Shard:
+        if count < 2 or not 1 <= number <= count:
+            raise UsageError(f"a shard is one of at least 2, as in 1/2, not {number}/{count}")
+        return cls(number, count)
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        number, slash, count = text.partition("/")
+        if not slash or not number.isdecimal() or not count.isdecimal() or len(text) > 20:
+            raise UsageError(f"--shard takes a number and how many there are, as in 1/2, not '{text}'")
+        return cls.of(int(number), int(count))
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """What a part is told when it learns, beside its documents.
@@ -36,11 +56,13 @@ class Fit:
     run    seed, threads, progress, hardware, and the folder for checkpoints
     valid  documents to check on, or None
     hooks  augmenters that work inside the fit, for learners that open their spaces
+    shard  the share of the labels to keep, for learners that can be trained in shards; None for all
     """
 
     run: Run = field(default_factory=Run)
     valid: Corpus | None = None
     hooks: Sequence[Augmenter] = ()
+    shard: Shard | None = None
 
     def child(self, name: str) -> Fit:
         """A nested fit with seeds, titles and checkpoints of its own; data and hooks are those of this one."""
@@ -86,6 +108,8 @@ class Fit:
         hardware = [self.run.hardware.devices, self.run.hardware.nodes, self.run.hardware.precision]
         parts = [what, hooks, self.run.seed, self.run.workers, programs, hardware, corpus.fingerprint]
         parts.append("" if self.valid is None else self.valid.fingerprint)
+        if self.shard is not None:
+            parts.append(["shard", *self.shard])
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SERIALIZE_NUMPY)).hexdigest()[:24]
 
     def recall(self, key: str) -> Arrays | None:

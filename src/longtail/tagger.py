@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
-from longtail.fit import Fit
+from longtail.fit import Fit, Shard
 from longtail.learners.pipeline import Pipeline
 from longtail.part import Part, default_of
 from longtail.registry import build, check_bounds, check_registered, config_of
 from longtail.run import Run
 from longtail.scores import Scores
+from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere, shard_folder, shard_folders
 
 if TYPE_CHECKING:
     from longtail.augment.base import Augmenter
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from longtail.rerank.base import Reranker
 
 PartLike: TypeAlias = str | Mapping[str, Any] | Part
-
-#: Documents that another process scores in one task.
-SENT = 2048
 
 
 class Tagger:
@@ -68,7 +64,8 @@ class Tagger:
         )
         self.seed = seed
         self.threads = threads
-        self.directory_: Path | None = None  # the model directory it was loaded from
+        self.directory_: Path | None = None  # where it was loaded from
+        self.share_: Share | None = None  # which of several shards it is
 
     @property
     def learner(self) -> Learner:
@@ -93,12 +90,24 @@ class Tagger:
         return self.pipeline.width_
 
     # fitting
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
-        """Trains every part in turn; the corpus given stays as it is."""
+    def fit(
+        self,
+        corpus: Corpus,
+        *,
+        valid: Corpus | None = None,
+        run: Run | None = None,
+        shard: tuple[int, int] | None = None,
+    ) -> Self:
+        """Trains every part in turn; the corpus given stays as it is.
+
+        shard  (number, count): keep only a share of the labels, as one of several parts of the model
+        """
         run = run or self._run()
+        share = None if shard is None else Shard.of(*shard)
+        check_shard(self.pipeline, share)
         # a second fit that fails must not leave old labels beside half-new parts
         vars(self).pop("labels_", None)
-        self.directory_ = None
+        self.directory_ = self.share_ = None
         self.pipeline.forget()
         if len(corpus) == 0 or corpus.positives().nnz == 0:
             raise UsageError(f"{corpus.name} has {'no documents' if len(corpus) == 0 else 'no labels'} to learn from")
@@ -107,8 +116,9 @@ class Tagger:
             self.pipeline.check(valid)
         if not corpus.labels.documents:
             corpus = corpus.counted()
-        self.pipeline.learn(corpus, Fit(run, valid))
+        self.pipeline.learn(corpus, Fit(run, valid, shard=share))
         self.labels_ = corpus.labels
+        self.share_ = None if share is None else Share(share, corpus.fingerprint)
         return self
 
     # predicting
@@ -144,18 +154,10 @@ class Tagger:
         return self.pipeline.score(corpus, int(k), run=run or self._run()).top(int(k))
 
     def _score_elsewhere(self, corpus: Corpus, k: int, run: Run) -> Scores:
-        """Scores by the processes of the run's engine, which open the model themselves."""
         if self.directory_ is None:
             raise UsageError("other processes open a model from its directory: save this tagger and load it")
         self.pipeline.check(corpus)
-        texts, X = corpus.texts, corpus.X
-        pieces = [slice(start, start + SENT) for start in range(0, len(corpus), SENT)]
-        tasks = [
-            _Rows(None if texts is None else list(texts[piece]), None if X is None else X[piece]) for piece in pieces
-        ]
-        asked = _Asked(str(self.directory_.absolute()), k)
-        found = run.map_shared(_score_rows, asked, tasks, title="Scoring")
-        return Scores(np.concatenate([s.ids for s in found]), np.concatenate([s.values for s in found]))
+        return score_elsewhere(self, self.directory_, corpus, k, run)
 
     def corpus_of(self, texts: Sequence[str]) -> Corpus:
         """Texts without targets as a corpus over the model's labels."""
@@ -196,10 +198,12 @@ class Tagger:
 
     # keeping
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Writes a model directory, whole or not at all."""
+        """Writes a model directory, whole or not at all; that of a shard lies in `path`, beside those of the others."""
         from longtail.keep.model import save_model
 
         self._require_fitted()
+        if in_shards(self):
+            raise UsageError("this model lies in shards already, and each was saved when it was trained")
         check_registered(self.pipeline)
         config = self.config()
         check_bounds(config)
@@ -208,6 +212,10 @@ class Tagger:
             "n_features": self.pipeline.width_,
             "makes_features": self.pipeline.features_ is not None,
         }
+        if self.share_ is not None:
+            manifest["shard"] = self.share_.to_dict()
+            path = shard_folder(path, self.share_.shard)
+            path.parent.mkdir(parents=True, exist_ok=True)
         states = {stem: part.state() for stem, part in self.pipeline.fitted_parts().items()}
         save_model(
             path, manifest=manifest, labels=self.labels_, states=states, overwrite=overwrite, threads=self.threads
@@ -215,10 +223,12 @@ class Tagger:
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:
-        """Opens a model directory; `verify` checks every file against the manifest first."""
+        """Opens a model directory, or a folder with all shards of a model; `verify` checks every file first."""
         from longtail.keep.model import load_model
         from longtail.keep.older import modern, outgrown
 
+        if shards := shard_folders(path):
+            return joined(path, [cls.load(each, verify=verify, threads=threads) for each in shards])
         loaded = load_model(path, verify=verify, threads=threads)
         if not loaded.outdated:
             return cls._restored(path, loaded, threads)
@@ -233,6 +243,7 @@ class Tagger:
 
         tagger = cls._configured(path, loaded.manifest, threads)
         tagger.labels_, tagger.directory_ = loaded.labels, Path(path)
+        tagger.share_ = Share.from_manifest(loaded.manifest, path)
         parts = tagger.pipeline.fitted_parts()
         if set(loaded.states) != set(parts):
             raise ModelError(f"{path}: files for {sorted(loaded.states)} where {sorted(parts)} are needed")
@@ -298,37 +309,6 @@ class Tagger:
     def _require_fitted(self) -> None:
         if not hasattr(self, "labels_"):
             raise UsageError("this tagger is not trained yet: call fit, or Tagger.load")
-
-
-class _Rows(NamedTuple):
-    """Some documents on their way to another process."""
-
-    texts: list[str] | None
-    X: sp.csr_matrix | None
-
-
-class _Asked(NamedTuple):
-    """What other processes are asked for: the k best labels by the model in a directory that they see, too."""
-
-    directory: str
-    k: int
-
-
-def _score_rows(asked: _Asked, rows: _Rows) -> Scores:
-    tagger = _opened(asked.directory)
-    count = len(rows.texts) if rows.texts is not None else cast(sp.csr_matrix, rows.X).shape[0]
-    Y = sp.csr_matrix(sp.coo_array((count, len(tagger.labels_)), dtype=np.float32))
-    corpus = Corpus(labels=tagger.labels_, Y=Y, texts=rows.texts, X=rows.X, name="the documents")
-    return tagger.score(corpus, asked.k)
-
-
-@lru_cache(maxsize=1)
-def _opened(directory: str) -> Tagger:
-    """The model, which the process that asks has verified; its files are mapped, once for all on one machine."""
-    try:
-        return Tagger.load(directory, verify=False, threads=1)
-    except ModelError as error:
-        raise ModelError(f"{error} (on {platform.node()}: every machine must see the model under this path)") from None
 
 
 def _short(value: Any) -> Any:

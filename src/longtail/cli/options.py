@@ -132,6 +132,16 @@ class Precision(StrEnum):
     half = "16-mixed"
 
 
+ShardOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="N/COUNT",
+        help="Train one of several parts of the model, each with a share of the labels, as in 1/2.",
+        rich_help_panel=_HARDWARE,
+        show_default=False,
+    ),
+]
 Devices = Annotated[
     int,
     typer.Option(

@@ -19,6 +19,7 @@ from longtail.learners.base import Learner
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
 from longtail.learners.linear.nodes import Documents, Node, Separators, train_node
 from longtail.learners.linear.resume import Pieces
+from longtail.learners.linear.shards import Part, score_shards
 from longtail.learners.linear.tree import CHUNK, SearchOptions, Shape, Tree, average, depths, search
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
@@ -50,6 +51,7 @@ class LinearLearner(Learner):
     discount_of_ancestors = 1.0
     all_documents = False
     n_trees = 1
+    shards_: Sequence[LinearLearner] = ()  # all shards of a model that is kept in several, this one among them
 
     @abstractmethod
     def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
@@ -57,7 +59,7 @@ class LinearLearner(Learner):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True, spreads=True)
+        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True, spreads=True, shards=True)
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         pieces = Pieces(fit, self, corpus)
@@ -71,7 +73,7 @@ class LinearLearner(Learner):
                 shapes = shapes or self.shapes(corpus, documents, fit.run)
                 found = shapes(numbers)
             with fit.run.stage("train"):
-                return self._train(numbers, found, documents, fit.run)
+                return self._train(numbers, found, documents, fit)
 
         def restored(arrays: Arrays) -> Tree:
             return Tree.from_arrays(dict(arrays), documents.n_features, corpus.n_labels)
@@ -88,11 +90,13 @@ class LinearLearner(Learner):
         """Separators have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
         return self.learn(corpus, fit)
 
-    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, run: Run) -> list[Tree]:
+    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, fit: Fit) -> list[Tree]:
         """One task per node over all trees; the result does not depend on the number of threads."""
+        run = fit.run
+        parts = [Part.of(shape, fit.shard) for shape in shapes]
         options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
         nodes = [_nodes(shape) for shape in shapes]
-        tasks = [(t, number) for t, shape in enumerate(shapes) for number in range(shape.nodes)]
+        tasks = [(t, int(number)) for t, part in enumerate(parts) for number in part.nodes]
         label_count = np.diff(documents.labels.start)
 
         def cost(task: tuple[int, int]) -> float:
@@ -102,27 +106,39 @@ class LinearLearner(Learner):
 
         work = [
             _Task(
-                node,
+                nodes[t][number],
                 options,
                 run.seed_of(f"tree/{numbers[t]}/node/{number}"),
                 self.all_documents,
-                not shape.leaf[number],
+                not shapes[t].leaf[number],
             )
-            for t, shape in enumerate(shapes)
-            for number, node in enumerate(nodes[t])
+            for t, number in tasks
         ]
         costs = {id(task): cost(place) for task, place in zip(work, tasks, strict=True)}
         trained = iter(run.map_shared(_solve, documents, work, cost=lambda task: costs[id(task)], title="Training"))
-        return [Tree.of(shape, [next(trained) for _ in range(shape.nodes)]) for shape in shapes]
+        return [
+            Tree.of(part.shape, [part.separators(number, next(trained)) for number in part.nodes.tolist()])
+            for part in parts
+        ]
+
+    @property
+    def search_options(self) -> SearchOptions:
+        return SearchOptions(LOSSES[self.loss], self.beam_width, self.discount_of_ancestors)
+
+    def rows_of(self, corpus: Corpus) -> SparseRows:
+        """Documents as the trees take them."""
+        return SparseRows.of(unit_rows(corpus.features, UNIT))
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
-        rows = SparseRows.of(unit_rows(corpus.features, UNIT))
+        rows = self.rows_of(corpus)
+        if self.shards_:
+            return score_shards(self.shards_, rows, k, run)
         n, k = rows.n_rows, min(k, self.n_labels_)
         steps = np.array(depths(k, self.n_labels_, len(self.trees_)))
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
-        options = SearchOptions(LOSSES[self.loss], self.beam_width, self.discount_of_ancestors)
+        options = self.search_options
 
         def one(first: int) -> None:
             last = min(first + CHUNK, n)

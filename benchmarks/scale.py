@@ -139,6 +139,7 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
     trained, trained_peak = time.perf_counter() - started, peak()
     with run.stage("save"):
         tagger.save(model, overwrite=True)
+    burnt = time.process_time() - burnt
     found = {
         "documents": len(corpus),
         "labels": corpus.n_labels,
@@ -148,15 +149,14 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
         "load_before": load,
         "seconds": {name: round(spent, 3) for name, spent in run.seconds.items()},
         "train_s": trained,
-        "train_cpu_s": time.process_time() - burnt,
+        "train_cpu_s": burnt,
         "corpus_mb": loaded,
         "peak_train_mb": trained_peak,
         "peak_mb": peak(),
-        "model_mb": sum(file.stat().st_size for file in model.iterdir()) / 1e6,
-        "shared_mb": shared_megabytes(corpus),
+        "model_mb": sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 1e6,
     }
     del tagger
-    tagger = Tagger.load(model, verify=False)
+    tagger = Tagger.load(model if shard == {} else next(model.iterdir()), verify=False)
     some = corpus.rows(np.arange(min(PREDICTED, len(corpus))))
     times = []
     for _ in range(3):
@@ -164,7 +164,7 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
         tagger.score(some, 5)
         times.append(time.perf_counter() - started)
     shutil.rmtree(model)
-    return {**found, "predict_ms": 1000 * min(times) / len(some)}
+    return {**found, "predict_ms": 1000 * min(times) / len(some), "shared_mb": shared_megabytes(corpus)}
 
 
 def shared_megabytes(corpus: Any) -> float:

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from longtail.errors import LongtailError, UsageError
+from longtail.errors import LongtailError
+from longtail.keep.shard_folders import Shard
 from longtail.part import Arrays, Part
 from longtail.registry import config_of
 from longtail.run import Run
@@ -27,26 +28,6 @@ if TYPE_CHECKING:
 
 #: Nested fits that took fewer seconds are not kept: doing them again is as quick.
 KEPT_FROM = 5.0
-
-
-class Shard(NamedTuple):
-    """One of several parts of a model, each with a share of the labels; number counts from 1."""
-
-    number: int
-    total: int
-
-    @classmethod
-    def of(cls, number: int, count: int) -> Shard:
-        if count < 2 or not 1 <= number <= count:
-            raise UsageError(f"a shard is one of at least 2, as in 1/2, not {number}/{count}")
-        return cls(number, count)
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        number, slash, count = text.partition("/")
-        if not slash or not number.isdecimal() or not count.isdecimal() or len(text) > 20:
-            raise UsageError(f"--shard takes a number and how many there are, as in 1/2, not '{text}'")
-        return cls.of(int(number), int(count))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
-from longtail.fit import Shard
+from longtail.keep.shard_folders import Shard, shard_folders
 from longtail.learners.linear.base import LinearLearner
 from longtail.learners.linear.shards import Lists, lists_of, merged
 from longtail.learners.pipeline import Pipeline
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 #: Documents that another process scores in one task.
 SENT = 2048
 
-_FOLDER = re.compile(r"shard-([1-9][0-9]{0,5})-of-([1-9][0-9]{0,5})")
 _DIGEST = re.compile(r"[0-9a-f]{1,128}")
 
 
@@ -74,33 +73,7 @@ def check_shard(pipeline: Pipeline, shard: Shard | None) -> None:
             raise UsageError(f"'{name_of(part)}' asks a model of all labels, and a shard has only some of them")
 
 
-def shard_folder(path: str | Path, shard: Shard) -> Path:
-    """Where a shard lies in the folder of its model."""
-    if (Path(path) / "manifest.json").exists():
-        raise UsageError(f"{path} is a model that is not in shards; choose another folder")
-    return Path(path) / f"shard-{shard.number}-of-{shard.total}"
-
-
 # opening
-def shard_folders(path: str | Path) -> list[Path]:
-    """The directories of all shards of a model; none for a model that is not in shards."""
-    folder = Path(path)
-    if not folder.is_dir() or (folder / "manifest.json").exists():
-        return []
-    found = {}
-    for each in folder.iterdir():
-        if match := _FOLDER.fullmatch(each.name):
-            found[Shard(int(match[1]), int(match[2]))] = each
-    counts = {shard.total for shard in found}
-    if len(counts) > 1:
-        raise ModelError(f"{path}: shards of {' and '.join(map(str, sorted(counts)))} lie in one folder")
-    for count in counts:
-        missing = [number for number in range(1, count + 1) if Shard(number, count) not in found]
-        if missing:
-            raise ModelError(f"{path}: shard {missing[0]} of {count} is not there yet")
-    return [found[shard] for shard in sorted(found)]
-
-
 def joined(path: str | Path, taggers: Sequence[Tagger]) -> Any:
     """The first of the taggers, which has the others beside it and scores with all of them."""
     first = taggers[0]

@@ -12,13 +12,14 @@ import scipy.sparse as sp
 
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
-from longtail.fit import Fit, Shard
+from longtail.fit import Fit
+from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
 from longtail.learners.pipeline import Pipeline
 from longtail.part import Part, default_of
 from longtail.registry import build, check_bounds, check_registered, config_of
 from longtail.run import Run
 from longtail.scores import Scores
-from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere, shard_folder, shard_folders
+from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere
 
 if TYPE_CHECKING:
     from longtail.augment.base import Augmenter

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longtail.cli import run
 from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
+from longtail.describe import describe_model, is_model
 from longtail.errors import ModelError, UsageError
-from longtail.fit import Fit, Shard
+from longtail.fit import Fit
+from longtail.keep.shard_folders import Shard
 from longtail.learners.linear.shards import Part
 from longtail.learners.linear.tree import Shape
 from longtail.run import Run
@@ -29,7 +32,7 @@ PARABEL = {"part": "parabel", "trees": 2, "max_leaf": 10}
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    return synthetic(documents=1500, labels=400, words=1500, words_per_document=8)
+    return synthetic(documents=800, labels=300, words=1000, words_per_document=8)
 
 
 def outside(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -89,8 +92,10 @@ def test_a_tree_is_divided_as_evenly_as_its_branches_allow() -> None:
 
 
 def test_checkpoints_of_shards_are_their_own(corpus: Corpus, tmp_path: Path) -> None:
-    run = Run(checkpoints=tmp_path)
-    keys = {Fit(run, shard=shard).key("what", corpus) for shard in (None, Shard(1, 2), Shard(2, 2), Shard(1, 3))}
+    keys = {
+        Fit(Run(checkpoints=tmp_path), shard=shard).key("what", corpus)
+        for shard in (None, Shard(1, 2), Shard(2, 2), Shard(1, 3))
+    }
     assert len(keys) == 4
 
 
@@ -104,7 +109,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for row, text in enumerate(texts.texts or ()):
             names = [texts.labels.names[c] for c in texts.Y.indices[texts.Y.indptr[row] : texts.Y.indptr[row + 1]]]
             handle.write(json.dumps({"text": text, "labels": names}) + "\n")
-    wanted = ("--learner", "parabel", "--set", "learner.max_leaf=20", "--set", f"learner.beam={WIDE}", "-q")
+    wanted = ["--learner", "parabel", "--set", "learner.max_leaf=20", "--set", f"learner.beam={WIDE}"]
+    wanted += ["--rerank", "inverse-propensity", "-q"]
     for shard in (("--shard", "1/2"), ("--shard", "2/2"), ()):
         name = "sharded" if shard else "whole"
         done = outside(
@@ -160,13 +166,21 @@ def test_shards_that_do_not_belong_together_are_refused(files: Path, tmp_path: P
         Tagger.load(files / "sharded").save(tmp_path / "again")
 
 
+def test_a_model_in_shards_is_described_as_one(files: Path) -> None:
+    whole, sharded = describe_model(files / "whole"), describe_model(files / "sharded")
+    assert is_model(files / "sharded")
+    assert (sharded.labels, sharded.config) == (whole.labels, whole.config)
+    assert "shard-2-of-2/learner.safetensors" in sharded.files
+    assert len(sharded.files) == 2 * len(whole.files)
+
+
 # refusals
-def test_what_has_no_shards_is_refused_before_any_work(files: Path, tmp_path: Path) -> None:
+def test_what_has_no_shards_is_refused_before_any_work(
+    files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     def refused(*options: object, output: Path = tmp_path / "model") -> str:
-        done = outside("train", files / "data.jsonl", "-o", output, *options)
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1, done.stderr
-        return done.stderr
+        assert run(["train", str(files / "data.jsonl"), "-o", str(output), *map(str, options)]) == 2
+        return capfd.readouterr().err
 
     assert "'nearest-documents' cannot be trained in shards" in refused(
         "--shard", "1/2", "--learner", "nearest-documents"

@@ -55,9 +55,9 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a tagger on texts with labels."""
-    from longtail.fit import Shard
     from longtail.keep.model import check_model_output
-    from longtail.shards import check_shard, shard_folder, shard_folders
+    from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
+    from longtail.shards import check_shard
 
     share = None if shard is None else Shard.parse(shard)
     if share is None and shard_folders(output):

@@ -15,7 +15,7 @@ import numpy as np
 
 from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, keep_best, njit
 from longtail.errors import UsageError
-from longtail.fit import Shard
+from longtail.keep.shard_folders import Shard
 from longtail.learners.linear.nodes import Separators
 from longtail.learners.linear.tree import CHUNK, Shape, average, depths, search
 from longtail.run import Run

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longtail import shards
 from longtail.data.synthetic import synthetic
-from longtail.errors import UsageError
+from longtail.errors import ModelError, UsageError
 from longtail.learners.linear.label_tree import Bonsai
 from longtail.run import Run
 from longtail.tagger import Tagger
@@ -162,6 +163,19 @@ def test_a_model_is_predicted_and_evaluated_by_other_processes(
     wanted = opened.predict(texts.texts[:50], 2)
     found = [json.loads(each)["labels"] for each in outside.stdout.splitlines()]
     assert [[label["label"] for label in labels] for labels in found] == [[name for name, _ in w] for w in wanted]
+
+
+def test_shards_are_searched_by_processes_that_open_one_each(engine: RayEngine, corpus: Any, tmp_path: Path) -> None:
+    for number in (1, 2):
+        Tagger(bonsai(), rerank=["inverse-propensity"]).fit(corpus, shard=(number, 2)).save(tmp_path / "model")
+    opened = Tagger.load(tmp_path / "model")
+    here, there = opened.score(corpus, 3), opened.score(corpus, 3, run=Run(engine=engine))
+    assert np.array_equal(here.ids, there.ids)
+    assert np.array_equal(here.values, there.values)
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    with pytest.raises(ModelError, match="every machine must see the model under this path"):
+        rows = shards._Rows(str(tmp_path / "model"), ["w1"], None)
+        Run(engine=engine).map_shared(shards._score_rows, shards._Asked(Tagger.load, 3), [rows])
 
 
 def test_training_goes_on_when_processes_and_a_node_die(cluster: Cluster, engine: RayEngine, corpus: Any) -> None:

@@ -46,12 +46,14 @@ class LinearLearner(Learner):
 
     if TYPE_CHECKING:
         n_features_: int = 0
+        shards_: Sequence[LinearLearner] = ()  # all shards of a model that is kept in several, this one among them
+    else:
+        shards_ = ()
 
     beam_width = 1
     discount_of_ancestors = 1.0
     all_documents = False
     n_trees = 1
-    shards_: Sequence[LinearLearner] = ()  # all shards of a model that is kept in several, this one among them
 
     @abstractmethod
     def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:

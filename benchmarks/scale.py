@@ -172,7 +172,7 @@ def shared_megabytes(corpus: Any) -> float:
     from longtail.learners.linear.nodes import Documents
 
     documents = Documents.of(corpus)
-    arrays = [*documents.rows, *documents.labels, documents.label_sure, documents.noise.draw]
+    arrays = [*documents.rows, *documents.labels, documents.label_sure, documents.norms, documents.noise.draw]
     return sum(array.nbytes for array in arrays) / 1e6
 
 

@@ -128,6 +128,9 @@ def test_shared_data_is_put_once(engine: RayEngine, tmp_path: Path) -> None:
     first = engine._shared(shared)
     assert engine._shared(shared) is first
     assert engine._shared(numbers(tmp_path)) is not first
+    pair = engine._shared((shared, 1.5))
+    assert engine._shared((shared, 1.5)) is pair
+    assert engine._shared((shared, 2.5)) is not pair
 
 
 def test_a_killed_process_costs_a_retry(engine: RayEngine, tmp_path: Path) -> None:

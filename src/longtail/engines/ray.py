@@ -114,11 +114,11 @@ class RayEngine:
             return _collected(batches, start, AHEAD * self.at_once(run.workers), costs, bar)
 
     def _shared(self, shared: Any) -> Any:
-        """Where the shared data lies; the same object, as of one call after the other, is put there once."""
+        """Where the shared data lies; what is the same from one call to the next is put there once."""
         import ray
 
         with self._lock:
-            if self._put is None or self._put[0] is not shared:
+            if self._put is None or not _same(self._put[0], shared):
                 buffers: list[pickle.PickleBuffer] = []
                 header = pickle.dumps(shared, protocol=5, buffer_callback=buffers.append)
                 self._put = None  # the room of the last is free before the next is put
@@ -133,6 +133,15 @@ class RayEngine:
         if self._started:
             ray.shutdown()
             self._started = False
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether these are one object, equal numbers and words, or tuples of such."""
+    if one is other:
+        return True
+    if isinstance(one, tuple) and type(one) is type(other) and len(one) == len(other):
+        return all(map(_same, one, other))
+    return isinstance(one, int | float | str) and type(one) is type(other) and one == other
 
 
 def _check_address(address: str) -> None:

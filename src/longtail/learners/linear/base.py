@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
-from longtail.learners.linear.nodes import Documents, Node, Separators, train_node
+from longtail.learners.linear.nodes import Documents, Separators, joined, solve_task
 from longtail.learners.linear.resume import Pieces
 from longtail.learners.linear.shards import Part, score_shards
+from longtail.learners.linear.tasks import cost_of, tasks_of
 from longtail.learners.linear.tree import CHUNK, SearchOptions, Shape, Tree, average, depths, search
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
@@ -93,34 +94,31 @@ class LinearLearner(Learner):
         return self.learn(corpus, fit)
 
     def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, fit: Fit) -> list[Tree]:
-        """One task per node over all trees; the result does not depend on the number of threads."""
-        run = fit.run
-        parts = [Part.of(shape, fit.shard) for shape in shapes]
+        """Blocks of children of all trees' nodes; the result does not depend on the number of threads."""
         options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
-        nodes = [_nodes(shape) for shape in shapes]
-        tasks = [(t, int(number)) for t, part in enumerate(parts) for number in part.nodes]
         label_count = np.diff(documents.labels.start)
-
-        def cost(task: tuple[int, int]) -> float:
-            node = nodes[task[0]][task[1]]
-            pairs = documents.count if self.all_documents else label_count[node.labels].sum()
-            return float(pairs) * (4 + node.n_children)
-
-        work = [
-            _Task(
-                nodes[t][number],
-                options,
-                run.seed_of(f"tree/{numbers[t]}/node/{number}"),
-                self.all_documents,
-                not shapes[t].leaf[number],
-            )
-            for t, number in tasks
+        parts = [Part.of(shape, fit.shard) for shape in shapes]
+        seeds = [fit.run.seed_of(f"tree/{number}") for number in numbers]
+        tasks = [
+            task
+            for t, shape in enumerate(shapes)
+            for task in tasks_of(t, shape, label_count, seeds[t], all_documents=self.all_documents)
+            if parts[t].needs(task)
         ]
-        costs = {id(task): cost(place) for task, place in zip(work, tasks, strict=True)}
-        trained = iter(run.map_shared(_solve, documents, work, cost=lambda task: costs[id(task)], title="Training"))
+        found = fit.run.map_shared(
+            solve_task,
+            (documents, options),
+            tasks,
+            cost=lambda task: cost_of(task, label_count, documents.count),
+            title="Training",
+        )
+        blocks: list[list[list[Separators]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
+        for pieces in found:
+            for piece in pieces:
+                blocks[piece.tree][piece.node] += parts[piece.tree].kept(piece)
         return [
-            Tree.of(part.shape, [part.separators(number, next(trained)) for number in part.nodes.tolist()])
-            for part in parts
+            Tree.of(part.shape, [joined(blocks[t][node], documents.n_features) for node in part.nodes.tolist()])
+            for t, part in enumerate(parts)
         ]
 
     @property
@@ -170,38 +168,3 @@ class LinearLearner(Learner):
             raise ValueError(f"{n_trees} trees expected")
         self.trees_ = [Tree.from_arrays(under(f"tree{t}", arrays), n_features, n_labels) for t in range(n_trees)]
         self.n_features_, self.n_labels_ = n_features, n_labels
-
-
-class _Task(NamedTuple):
-    node: Node
-    options: SolverOptions
-    seed: int
-    all_documents: bool
-    sure_only: bool
-
-
-def _solve(documents: Documents, task: _Task) -> Separators:
-    return train_node(
-        documents,
-        task.node,
-        task.options,
-        task.seed,
-        all_documents=task.all_documents,
-        sure_only=bool(task.sure_only),
-    )
-
-
-def _nodes(shape: Shape) -> list[Node]:
-    """For each node the labels below it."""
-    found: list[Node] = [None] * shape.nodes  # type: ignore[list-item]
-    for number in range(shape.nodes - 1, -1, -1):
-        targets = shape.slot_target[shape.slot_start[number] : shape.slot_start[number + 1]]
-        groups = (
-            [targets[j : j + 1] for j in range(len(targets))]
-            if shape.leaf[number]
-            else [found[target].labels for target in targets]
-        )
-        labels = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
-        child = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in groups])
-        found[number] = Node(labels, child, len(groups))
-    return found

@@ -16,7 +16,7 @@ import numpy as np
 from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, keep_best, njit
 from longtail.errors import UsageError
 from longtail.keep.shard_folders import Shard
-from longtail.learners.linear.nodes import Separators
+from longtail.learners.linear.nodes import LevelsTask, NodeTask, Piece, Separators
 from longtail.learners.linear.tree import CHUNK, Shape, average, depths, search
 from longtail.run import Run
 from longtail.scores import Scores
@@ -65,16 +65,30 @@ class Part:
         part = Shape(levels.astype(np.int32), starts_of(sizes).astype(np.int32), target[slots], shape.leaf[nodes])
         return cls(part, nodes, slots, shape)
 
-    def separators(self, node: int, whole: Separators) -> Separators:
-        """Of a node's separators those of the children that the part has; node  as numbered in the whole tree"""
-        kept = self.slots[self.whole.slot_start[node] : self.whole.slot_start[node + 1]]
+    def needs(self, task: NodeTask | LevelsTask) -> bool:
+        """Whether some child that a task trains is in the part."""
+        if isinstance(task, LevelsTask):
+            return any(self._slots(node, 0, last - first).any() for node, first, last in task.nodes)
+        return bool(self._slots(task.node, task.first, task.last).any())
+
+    def kept(self, piece: Piece) -> list[Separators]:
+        """Of some separators of a node those of children that the part has, if there are any."""
+        whole = piece.separators
+        kept = self._slots(piece.node, piece.first, piece.first + len(whole.bias))
         if kept.all():
-            return whole
+            return [whole]
+        if not kept.any():
+            return []
         row = np.repeat(np.arange(len(whole.features)), whole.row_length)
         entry = kept[whole.column]
         length = np.bincount(row[entry], minlength=len(whole.features)).astype(np.int32)
         column = (np.cumsum(kept) - 1).astype(np.uint16)[whole.column[entry]]
-        return Separators(whole.features[length > 0], length[length > 0], column, whole.weight[entry], whole.bias[kept])
+        there = length > 0
+        return [Separators(whole.features[there], length[there], column, whole.weight[entry], whole.bias[kept])]
+
+    def _slots(self, node: int, first: int, last: int) -> Bools:
+        start = self.whole.slot_start[node]
+        return self.slots[start + first : start + last]
 
 
 def _owned(shape: Shape, shard: Shard) -> Bools:

@@ -195,9 +195,23 @@ def _collected(
                     bar.advance(sum(costs[task] for task in done))
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None  # what the function raised
-    except ray.exceptions.RayError as error:
+    except _lost() as error:
         raise LongtailError(f"the Ray cluster lost a task {RETRIES + 1} times: {first_line(error)}") from error
+    except ray.exceptions.RayError as error:  # such as a machine where longtail is not installed
+        raise LongtailError(f"a task could not run on the Ray cluster: {first_line(error)}") from error
     return results
+
+
+def _lost() -> tuple[type[Exception], ...]:
+    """What Ray raises when it gives up on a task that was lost again and again."""
+    from ray import exceptions
+
+    return (
+        exceptions.WorkerCrashedError,
+        exceptions.NodeDiedError,
+        exceptions.ObjectLostError,
+        exceptions.OutOfMemoryError,
+    )
 
 
 # on the workers

@@ -75,6 +75,8 @@ class LinearLearner(Learner):
             with fit.run.stage("cluster"):
                 shapes = shapes or self.shapes(corpus, documents, fit.run)
                 found = shapes(numbers)
+                if numbers[-1] == self.n_trees - 1:
+                    shapes = None  # the vectors of all labels are not needed any more
             with fit.run.stage("train"):
                 return self._train(numbers, found, documents, fit)
 
@@ -116,10 +118,13 @@ class LinearLearner(Learner):
         for pieces in found:
             for piece in pieces:
                 blocks[piece.tree][piece.node] += parts[piece.tree].kept(piece)
-        return [
-            Tree.of(part.shape, [joined(blocks[t][node], documents.n_features) for node in part.nodes.tolist()])
-            for t, part in enumerate(parts)
-        ]
+        del found
+        trees = []
+        for t, part in enumerate(parts):
+            separators = [joined(blocks[t][node], documents.n_features) for node in part.nodes.tolist()]
+            blocks[t] = []
+            trees.append(Tree.of(part.shape, separators))
+        return trees
 
     @property
     def search_options(self) -> SearchOptions:

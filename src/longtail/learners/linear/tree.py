@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, Shorts, SparseRows, append_below, keep_best, njit
+from longtail.arrays import Bools, Floats, Ints, Longs, Shorts, SparseRows, append_below, give_back, keep_best, njit
 from longtail.learners.linear.kernels import SQUARED_HINGE
 from longtail.learners.linear.nodes import Separators
 from longtail.sparse import starts_of
@@ -58,17 +58,30 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, shape: Shape, separators: list[Separators]) -> Tree:
+        """A tree of its nodes' separators, whose list is empty afterwards: both would hold all weights."""
+        feature_start = starts_of([len(s.features) for s in separators])
+        pieces: dict[str, list[NDArray[Any]]] = {
+            name: [getattr(s, name) for s in separators]
+            for name in ("bias", "features", "row_length", "column", "weight")
+        }
+        separators.clear()
+
+        def joined(name: str) -> NDArray[Any]:
+            whole = np.concatenate(pieces.pop(name))
+            give_back()
+            return whole
+
         return cls(
             shape.level_start,
             shape.slot_start,
             shape.slot_target,
             shape.leaf,
-            np.concatenate([s.bias for s in separators]),
-            starts_of([len(s.features) for s in separators]),
-            np.concatenate([s.features for s in separators]),
-            starts_of(np.concatenate([s.row_length for s in separators])),
-            np.concatenate([s.column for s in separators]),
-            np.concatenate([s.weight for s in separators]),
+            joined("bias"),
+            feature_start,
+            joined("features"),
+            starts_of(joined("row_length")),
+            joined("column"),
+            joined("weight"),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -9,7 +9,7 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
     <!-- /figures -->
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests,
-label-text, and learners and methods by name.
+label-text, scale-rows, scale-model, scale-far, scale-limits, and learners and methods by name.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import render_label_text as label_text
 import render_neural as neural
 import render_peers as peers
 import render_quality as quality
+import render_scale as scale
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
 
@@ -137,6 +138,9 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         for name in ("astec", "inceptionxml", "inceptionxml-lf", "decaf", "eclare"):
             known[name] = partial(label_text.learner_section, name, all_results["label-text"])
         known["label-text"] = partial(label_text.recipe_section, all_results["label-text"])
+    if "scale" in all_results:
+        for name in ("rows", "model", "far", "limits"):
+            known[f"scale-{name}"] = partial(getattr(scale, f"{name}_section"), all_results["scale"])
     if "nearest" in all_results:
         known["nearest"] = partial(label_text.nearest_section, all_results["nearest"])
     if "label-text-facts" in all_results:

@@ -39,6 +39,8 @@ def predict(
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
     threads: options.Threads = 0,
+    engine: options.Engine = options.EngineName.local,
+    address: options.Address = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -51,13 +53,16 @@ def predict(
         from longtail.keep.files import check_output
 
         check_output(output, overwrite=overwrite)
+    from longtail import engines
     from longtail.tagger import Tagger
 
     run = start_run(threads=threads, quiet=quiet)
+    run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
     with _destination(output, overwrite) as handle:
-        for batch in how.read_in_batches(data, BATCH, run, title="Predicting"):
+        size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)
+        for batch in how.read_in_batches(data, size, run, title="Predicting"):
             for line in lines(tagger, batch, k, threshold, run):
                 handle.write(line)
         handle.flush()

@@ -43,6 +43,9 @@ def train(
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
+    engine: options.Engine = options.EngineName.local,
+    address: options.Address = None,
+    shard: options.ShardOption = None,
     devices: options.Devices = 1,
     nodes: options.Nodes = 1,
     precision: options.PrecisionOption = options.Precision.full,
@@ -53,8 +56,15 @@ def train(
 ) -> None:
     """Train a tagger on texts with labels."""
     from longtail.keep.model import check_model_output
+    from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
+    from longtail.shards import check_shard
 
-    check_model_output(output, overwrite=overwrite)
+    share = None if shard is None else Shard.parse(shard)
+    if share is None and shard_folders(output):
+        raise UsageError(f"{output} holds a model in shards; choose another folder")
+    folder = output if share is None else shard_folder(output, share)
+    check_model_output(folder, overwrite=overwrite)
+    from longtail import engines
     from longtail.recipe import Recipe
     from longtail.registry import name_of
     from longtail.run import Hardware
@@ -65,22 +75,25 @@ def train(
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
     _check_hardware(tagger, run.hardware)
+    _check_engine(tagger, engine)
+    check_shard(tagger.pipeline, share)
+    run.engine = engines.chosen(engine, address=address, workers=threads)
     # what long fits keep on the way: the same command goes on from there after it was killed
-    run.checkpoints = output.absolute().parent / f".{output.name}.unfinished"
+    run.checkpoints = folder.absolute().parent / f".{folder.name}.unfinished"
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run)
     held_out = None if valid is None else how.read(valid, run, split="valid")
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid: '{name_of(tagger.learner)}' tunes nothing on validation data, and makes no use of it")
-    tagger.fit(corpus, valid=held_out, run=run)
+    tagger.fit(corpus, valid=held_out, run=run, shard=share)
     with run.stage("save"):
         tagger.save(output, overwrite=overwrite)
     shutil.rmtree(run.checkpoints, ignore_errors=True)
-    summary = summarise(tagger, corpus, run.seconds, output)
+    summary = summarise(tagger, corpus, run.seconds, folder)
     if json:
         print_json(summary)
     elif not quiet:
-        _show(summary, output)
+        _show(summary, folder)
 
 
 def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
@@ -92,6 +105,16 @@ def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
              if getattr(hardware, field) != getattr(Hardware(), field)]  # fmt: skip
     if given and not tagger.pipeline.capabilities.hardware:
         raise UsageError(f"--{given[0]} is for networks, and '{name_of(tagger.learner)}' is none; leave it out")
+
+
+def _check_engine(tagger: Tagger, engine: str) -> None:
+    """Refuses a cluster for what would be trained on this machine all the same."""
+    from longtail.registry import name_of
+
+    can = tagger.pipeline.capabilities
+    if engine != "local" and not can.spreads:
+        instead = "it takes --devices and --nodes" if can.hardware else "leave it out"
+        raise UsageError(f"--engine {engine} trains label trees, and '{name_of(tagger.learner)}' has none; {instead}")
 
 
 def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output: Path) -> dict[str, Any]:

@@ -130,20 +130,20 @@ class Pipeline(Learner):
         self.width_ = corpus.features.shape[1] if self._reads_features else None
         plain = corpus
         corpus = self._rewritten(corpus, "features", run)
-        valid = fit.valid and self._with_features(fit.valid.aligned(labels), run)
+        valid = fit.valid and self.with_features(fit.valid.aligned(labels), run)
         inside = fit.with_valid(valid).with_hooks(self._hooks(fit.hooks))
         self._fit_learner(self.learner, corpus, inside)
         self._take_sizes()
         if self.rerank:
             # re-rankers learn from the documents themselves, not from rows an augmenter made
-            plain = plain if plain.made is None else self._with_features(given, run)
+            plain = plain if plain.made is None else self.with_features(given, run)
             with run.stage("rerank"):
                 self._fit_rerankers(plain.documents_only(), corpus, inside)
         return self
 
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         """The second stage of the learner, on rows made as those of its first; features and re-rankers stay."""
-        corpus = self._with_features(self._rewritten(corpus, "texts", fit.run), fit.run)
+        corpus = self.with_features(self._rewritten(corpus, "texts", fit.run), fit.run)
         corpus = self._rewritten(corpus, "features", fit.run)
         self.learner.retune(self.learner.readable(corpus), fit, vectors)
         return self
@@ -188,7 +188,7 @@ class Pipeline(Learner):
         for number, part in enumerate(judges):
             made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
             tuned = replace(made.corpus, labels=corpus.labels)
-            tuned = tuned if tuned.X is not None else self._with_features(tuned, fit.run)
+            tuned = tuned if tuned.X is not None else self.with_features(tuned, fit.run)
             with fit.run.stage("retune"):
                 learner.retune(learner.readable(tuned), fit.child(f"second stage/{number}").apart(), made.vectors)
         return learner
@@ -235,10 +235,15 @@ class Pipeline(Learner):
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
         self.check(corpus)
-        corpus = self._with_features(corpus, run)
+        corpus = self.with_features(corpus, run)
         if not self.rerank:
             return self.learner.score(corpus, k, run=run)
-        found = self.learner.score(corpus, max(k, self.depth), run=run)
+        return self.reranked(self.learner.score(corpus, max(k, self.depth), run=run), corpus, k)
+
+    def reranked(self, found: Scores, corpus: Corpus, k: int) -> Scores:
+        """The k best labels of what the learner found."""
+        if not self.rerank:
+            return found
         ranked = found.top(min(self.depth, found.k))
         for part in self.rerank:
             ranked = part.rerank(ranked, corpus)
@@ -281,7 +286,7 @@ class Pipeline(Learner):
         if self.features is None:
             raise UsageError(f"'{name}' needs features, and {corpus.name} has texts only; use features='tfidf'")
 
-    def _with_features(self, corpus: Corpus, run: Run) -> Corpus:
+    def with_features(self, corpus: Corpus, run: Run) -> Corpus:
         """The corpus with the X the learner was fitted on: made from its texts, or its own if the widths agree."""
         if not self._reads_features:
             return corpus

@@ -22,6 +22,7 @@ from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOpti
 from longtail.learners.linear.nodes import Documents, Separators, joined, solve_task
 from longtail.learners.linear.resume import Pieces
 from longtail.learners.linear.search import CHUNK, score_row, search, search_row
+from longtail.learners.linear.shards import Lists, Part, score_shards
 from longtail.learners.linear.spread import Spread
 from longtail.learners.linear.tasks import cost_of, tasks_of
 from longtail.learners.linear.tree import Shape, Tree
@@ -50,6 +51,9 @@ class LinearLearner(Learner):
 
     if TYPE_CHECKING:
         n_features_: int = 0
+        shards_: Sequence[LinearLearner] = ()  # all shards of a model that is kept in several, this one among them
+    else:
+        shards_ = ()
 
     beam_width = 1
     discount_of_ancestors = 1.0
@@ -62,7 +66,7 @@ class LinearLearner(Learner):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True)
+        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True, spreads=True, shards=True)
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         pieces = Pieces(fit, self, corpus)
@@ -75,8 +79,10 @@ class LinearLearner(Learner):
             with fit.run.stage("cluster"):
                 shapes = shapes or self.shapes(corpus, documents, fit.run)
                 found = shapes(numbers)
+                if numbers[-1] == self.n_trees - 1:
+                    shapes = None  # the vectors of all labels are not needed any more
             with fit.run.stage("train"):
-                return self._train(numbers, found, documents, fit.run)
+                return self._train(numbers, found, documents, fit)
 
         def restored(arrays: Arrays) -> Tree:
             return Tree.from_arrays(dict(arrays), documents.n_features, corpus.n_labels)
@@ -93,18 +99,19 @@ class LinearLearner(Learner):
         """Separators have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
         return self.learn(corpus, fit)
 
-    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, run: Run) -> list[Tree]:
+    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, fit: Fit) -> list[Tree]:
         """Blocks of children of all trees' nodes; the result does not depend on the number of threads."""
         options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
         label_count = np.diff(documents.labels.start)
+        parts = [Part.of(shape, fit.shard) for shape in shapes]
+        seeds = [fit.run.seed_of(f"tree/{number}") for number in numbers]
         tasks = [
             task
             for t, shape in enumerate(shapes)
-            for task in tasks_of(
-                t, shape, label_count, run.seed_of(f"tree/{numbers[t]}"), all_documents=self.all_documents
-            )
+            for task in tasks_of(t, shape, label_count, seeds[t], all_documents=self.all_documents)
+            if parts[t].needs(task)
         ]
-        found = run.map_shared(
+        found = fit.run.map_shared(
             solve_task,
             (documents, options),
             tasks,
@@ -114,31 +121,44 @@ class LinearLearner(Learner):
         blocks: list[list[list[Separators]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
         for pieces in found:
             for piece in pieces:
-                blocks[piece.tree][piece.node].append(piece.separators)
-        return [
-            Tree.of(shape, [joined(own, documents.n_features) for own in blocks[t]], self.weights)
-            for t, shape in enumerate(shapes)
-        ]
+                blocks[piece.tree][piece.node] += parts[piece.tree].kept(piece)
+        del found
+        trees = []
+        for t, part in enumerate(parts):
+            separators = [joined(blocks[t][node], documents.n_features) for node in part.nodes.tolist()]
+            blocks[t] = []
+            trees.append(Tree.of(part.shape, separators, self.weights))
+        return trees
+
+    def rows_of(self, corpus: Corpus) -> SparseRows:
+        """Documents as the trees take them."""
+        return of_unit_length(SparseRows.of(corpus.features))
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
-        rows = of_unit_length(SparseRows.of(corpus.features))
+        rows = self.rows_of(corpus)
+        if self.shards_:
+            return score_shards(self.shards_, rows, k, run)
         n, k = rows.n_rows, min(k, self.n_labels_)
-        steps, options, forests = self._steps(k), self._search_options, self._forests
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
 
         def one(first: int) -> None:
             last = min(first + CHUNK, n)
-            spread = Spread.over(self.n_features_)
-            tree_ids = np.empty((len(forests), last - first, steps[-1, 0]), dtype=np.int32)
-            tree_scores = np.empty(tree_ids.shape, dtype=np.float32)
-            for t in range(len(forests)):
-                search(rows, first, forests[t], options, spread, tree_ids[t], tree_scores[t])
-            average(tree_ids, tree_scores, steps, ids[first:last], scores[first:last])
+            average(*self.lists(rows, first, last, k), self._steps(k), ids[first:last], scores[first:last])
 
         run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
         return Scores(ids, scores)
+
+    def lists(self, rows: SparseRows, first: int, last: int, k: int) -> Lists:
+        """What each tree finds for documents first..last: the lists that their k best labels are made from."""
+        options, forests, spread = self._search_options, self._forests, Spread.over(self.n_features_)
+        depth = self._steps(min(k, self.n_labels_))[-1, 0]
+        ids = np.empty((len(forests), last - first, depth), dtype=np.int32)
+        found = Lists(ids, np.empty(ids.shape, dtype=np.float32))
+        for t in range(len(forests)):
+            search(rows, first, forests[t], options, spread, found.ids[t], found.scores[t])
+        return found
 
     def score_row(self, indices: Ints, values: Floats, k: int) -> tuple[Ints, Floats]:
         k = min(k, self.n_labels_)

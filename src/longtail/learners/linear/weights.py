@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from longtail.arrays import Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, njit
+from longtail.arrays import Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, give_back, njit
 from longtail.learners.linear.nodes import Separators
 
 #: Formats by name. int8 comes with one factor per child: its largest weight is 127.
@@ -107,20 +107,32 @@ def _number(code: Any) -> Any:
 
 
 def pack(separators: list[Separators], weights: str) -> Packed:
-    """The separators of all nodes in one of the formats of `WEIGHTS`; what is 0 in that format is left out."""
+    """The separators of all nodes in one of the formats of `WEIGHTS`; what is 0 in that format is left out.
+
+    The list is empty afterwards: it and what is made of it would hold all weights twice.
+    """
     widest = max(len(s.bias) for s in separators)
     narrow = np.empty(0, dtype=np.uint8 if widest <= 256 else np.uint16)
     group_bits = max(0, 16 - max(1, widest).bit_length())  # a group's weights are numbered with 16 bits
     starts = np.zeros((len(separators) + 1, 7), dtype=np.int64)
     nodes = []
-    for i, s in enumerate(separators):
+    separators.reverse()
+    for i in range(len(separators)):
+        s = separators.pop()
         codes, scale = _coded(s, weights)
         counts, *arrays = _pack_node(s.features, s.row_length, s.column, codes, len(s.bias), group_bits, narrow)
         if counts[VALUES] >= 1 << 32:
             raise ValueError("a node has more than 4 billion weights")
         starts[i + 1] = starts[i] + counts
         nodes.append((*arrays, scale))
-    shift, *rest = (np.concatenate(part) for part in zip(*nodes, strict=True))
+    pieces = [list(part) for part in zip(*nodes, strict=True)]
+    nodes.clear()
+    joined = []
+    for part in pieces:
+        joined.append(np.concatenate(part))
+        part.clear()
+    give_back()
+    shift, *rest = joined
     return Packed(starts, shift, np.full(1, group_bits, dtype=np.uint8), *rest)
 
 

@@ -13,8 +13,10 @@ import scipy.sparse as sp
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
+from longtail.learners import planning
 from longtail.learners.pipeline import Pipeline
 from longtail.part import Part, default_of
+from longtail.plan import Plan, Sizes
 from longtail.registry import build, check_bounds, check_registered, config_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -100,9 +102,15 @@ class Tagger:
             self.pipeline.check(valid)
         if not corpus.labels.documents:
             corpus = corpus.counted()
+        if run.memory is not None:
+            run = planning.checked(self.pipeline, Sizes.of(corpus), run)
         self.pipeline.learn(corpus, Fit(run, valid))
         self.labels_ = corpus.labels
         return self
+
+    def plan(self, corpus: Corpus, *, run: Run | None = None) -> Plan:
+        """What `fit` will take: seconds and bytes of each stage, narrowed to the run's memory where it has a limit."""
+        return planning.plan_of(self.pipeline, Sizes.of(corpus), run or self._run())
 
     # predicting
     def predict(

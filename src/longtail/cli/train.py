@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.cli import options
 from longtail.cli.console import (
+    allowed_memory,
     note,
     peak_memory_megabytes,
     print_json,
     start_run,
     stdout_console,
 )
-from longtail.cli.data import DataOptions
+from longtail.cli.data import DataOptions, check_reading
 from longtail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ STAGES = ("read", "features", "cluster", "train", "save")
 
 def train(
     data: options.TrainingData,
-    output: options.ModelOutput,
+    output: options.ModelOutput = None,
     recipe: options.Recipe = None,
     learner: options.Learner = None,
     augment: options.Augment = None,
@@ -43,6 +44,8 @@ def train(
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
+    memory: options.Memory = None,
+    dry_run: options.DryRun = False,
     devices: options.Devices = 1,
     nodes: options.Nodes = 1,
     precision: options.PrecisionOption = options.Precision.full,
@@ -54,7 +57,10 @@ def train(
     """Train a tagger on texts with labels."""
     from longtail.keep.model import check_model_output
 
-    check_model_output(output, overwrite=overwrite)
+    if output is not None:
+        check_model_output(output, overwrite=overwrite)
+    elif not dry_run:
+        raise UsageError("--output is needed: the model directory to write, as in -o model")
     from longtail.recipe import Recipe
     from longtail.registry import name_of
     from longtail.run import Hardware
@@ -66,17 +72,29 @@ def train(
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
     _check_hardware(tagger, run.hardware)
     # what long fits keep on the way: the same command goes on from there after it was killed
-    run.checkpoints = output.absolute().parent / f".{output.name}.unfinished"
+    run.checkpoints = output and output.absolute().parent / f".{output.name}.unfinished"
+    run.memory = allowed_memory(memory, run)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    check_reading(data, run)
     corpus = how.read(data, run)
+    fitting = tagger.plan(corpus, run=run)
+    if dry_run or output is None:
+        if json:
+            print_json(fitting.to_dict())
+            return
+        from longtail.cli.tables import show_plan
+
+        show_plan(fitting, name_of(tagger.learner), stdout_console())
+        return
     held_out = None if valid is None else how.read(valid, run, split="valid")
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid: '{name_of(tagger.learner)}' tunes nothing on validation data, and makes no use of it")
     tagger.fit(corpus, valid=held_out, run=run)
     with run.stage("save"):
         tagger.save(output, overwrite=overwrite)
-    shutil.rmtree(run.checkpoints, ignore_errors=True)
-    summary = summarise(tagger, corpus, run.seconds, output)
+    if run.checkpoints is not None:
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
+    summary = summarise(tagger, corpus, run.seconds, output) | {"planned_memory_mb": round(fitting.peak / 1e6, 1)}
     if json:
         print_json(summary)
     elif not quiet:
@@ -121,8 +139,9 @@ def _show(summary: dict[str, Any], output: Path) -> None:
     )
     spent = [f"{name} {seconds:.1f} s" for name, seconds in summary["seconds"].items() if seconds >= 0.05]
     console.print(f"  {', '.join(spent)}")
-    peak = summary["peak_memory_mb"]
-    console.print(f"  model {summary['model_mb']:,.1f} MB" + (f", peak memory {peak:,.0f} MB" if peak else ""))
+    peak = f", peak memory {summary['peak_memory_mb']:,.0f} MB" if summary["peak_memory_mb"] else ""
+    planned = f" ({summary['planned_memory_mb']:,.0f} MB were expected)" if peak else ""
+    console.print(f"  model {summary['model_mb']:,.1f} MB{peak}{planned}")
     console.print("next:")
     console.print(f"  longtail evaluate {output} TEST-FILE")
     console.print(f'  echo "some text" | longtail predict {output} -')

@@ -273,9 +273,10 @@ def narrowed(make: Callable[[Run], Sequence[Stage]], sizes: Sizes, base: int, ru
 def refusal(plan: Plan, options: Sequence[tuple[str, Plan]]) -> UsageError:
     """What to do about a plan that does not fit; options  settings that need less, with their plans."""
     assert plan.memory is not None
-    found = [f"--set {setting} ({shown_size(other.peak)})" for setting, other in options if other.fits]
-    less = [f"--set {setting} ({shown_size(other.peak)})" for setting, other in options if other.peak < 0.9 * plan.peak]
-    advice = ", or ".join([f"give --memory {-(-plan.peak // 10**8) / 10:g}GB", *(found or less)[:3]])
+    less = [(f"--set {setting} ({shown_size(other.peak)})", other) for setting, other in options
+            if other.peak < 0.98 * plan.peak]  # fmt: skip
+    enough = [said for said, other in less if other.fits] or [said for said, _ in less]
+    advice = ", or ".join([f"give --memory {-(-plan.peak // 10**8) / 10:g}GB", *enough[:3]])
     return UsageError(f"this needs about {shown_size(plan.peak)}, and {shown_size(plan.memory)} are allowed: {advice}")
 
 

@@ -25,6 +25,7 @@ class Words(NamedTuple):
     kept      those of them that are in no more than max_df of the documents
     terms     different terms in all
     power     of the growth of their number
+    longest   words of the longest text, at most max_length
     """
 
     tokens: int
@@ -32,6 +33,7 @@ class Words(NamedTuple):
     kept: int
     terms: int
     power: float
+    longest: int
 
     def in_at_least(self, min_df: int) -> int:
         """Terms in at least that many documents."""
@@ -44,7 +46,7 @@ class Words(NamedTuple):
 def words_of(sizes: Sizes, n: int = 1, max_df: float = 1.0, max_length: int | None = None) -> Words:
     """Words and n-grams (up to n words) of all texts, from the sample of them."""
     if not sizes.sample:
-        return Words(0, 0, 0, 1, 0.5)
+        return Words(0, 0, 0, 1, 0.5, 1)
     found = _counted(sizes.sample, n)
     seen = sum(map(len, sizes.sample))
     growth = max(1.0, sizes.characters / max(1, seen))
@@ -58,6 +60,7 @@ def words_of(sizes: Sizes, n: int = 1, max_df: float = 1.0, max_length: int | No
         kept=int((entries - found.df[common].sum()) * growth),
         terms=max(1, int(len(found.df) * growth**power)),
         power=power,
+        longest=int(lengths.max(initial=1)),
     )
 
 

@@ -148,7 +148,7 @@ class Tfidf(Features):
         # a chunk's own table of words: spelling, place, hash, number
         tables = chunks * min(words.terms, int(words.terms / max(1, chunks) ** words.power)) * 34
         gathered = words.terms * (150 if self.hash_bits is None else 0)
-        busy = run.tasks * min(self.chunk_characters, sizes.characters) * 14 * self.ngrams
+        busy = min(run.tasks, chunks) * min(self.chunk_characters, sizes.characters) * 10 * self.ngrams
         peak = 8 * words.entries + tables + max(busy, gathered, 16 * made.nonzeros)
         seconds = self.ngrams * sizes.characters / 12e6 / min(run.tasks, 4)
         return [Stage("features", seconds, int(1.1 * peak), made.X_bytes + self._vocabulary_bytes(words))]

@@ -11,7 +11,7 @@ from longtail.capabilities import CORPUS_SPACES
 from longtail.errors import UsageError
 from longtail.memory import give_back, resident
 from longtail.part import Part
-from longtail.plan import CORE, Plan, Sizes, Stage, holding, named, narrowed, peak_of, refusal
+from longtail.plan import CORE, Plan, Sizes, Stage, holding, kept_of, named, narrowed, peak_of, refusal
 from longtail.registry import build, name_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def plan_of(pipeline: Pipeline, sizes: Sizes, run: Run) -> Plan:
 
     def stages(own: Run) -> list[Stage]:
         read = Stage("read", sizes.characters / 4e7 + sizes.nonzeros / 3e7, int(1.1 * sizes.held), sizes.held)
-        return [read, *pipeline.plan(sizes, own), Stage("save", 0.5, SAVING)]
+        fitting = pipeline.plan(sizes, own)
+        model = kept_of(fitting)  # what is written is looked at once more, mapped into memory
+        return [read, *fitting, Stage("save", 0.5 + model / 2e8, SAVING + model)]
 
     return narrowed(stages, until_learner(pipeline, sizes, run)[1], base, run)
 

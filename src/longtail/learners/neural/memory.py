@@ -42,8 +42,8 @@ def network_stages(learner: NeuralLearner, sizes: Sizes, name: str = "", listed:
     cost = encoder.cost(encoder.vocabulary(every))
     length = min(encoder.max_length, max(1, read.tokens // max(1, sizes.documents)))
     shown = (min(listed, sizes.labels), True) if listed else learner.shortlist.shown(sizes, learner.batch)
-    longest = min(encoder.max_length, 2 * length)
-    seen = Seen(learner.batch, longest, shown[0], shown[1], cost.width, cost.word_width)
+    # documents of similar length come together: some batch has the longest
+    seen = Seen(learner.batch, read.longest, shown[0], shown[1], cost.width, cost.word_width)
     of_labels = head.weights(cost.width, cost.word_width, sizes.labels) + learner.shortlist.weights(cost.width, sizes)
     weights = 4 * (cost.weights + of_labels)
     averaged = weights if learner.average is not None else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +14,11 @@ if TYPE_CHECKING:
 
 #: Different features of m documents grow as this power of m, as words do (measured on four corpora).
 GROWTH = 0.7
-#: Bytes of a block of weights, at most: children of a node are solved in blocks of such a width.
-BLOCK = 32 << 20
-#: Bytes per separator's weight in a finished tree: its column and value, and its share of rows and copies.
-WEIGHT = 9
+#: Children of a node that are solved together, at most.
+BLOCK = 32
+#: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 134 on three corpora of 7 to 134 features
+#: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves.
+KEPT, PER_LEVEL = 110, 0.2
 #: Bytes per stored feature while lengths of rows are made, in double precision.
 UNIT = 40
 
@@ -27,17 +29,11 @@ def label_nonzeros(sizes: Sizes) -> int:
     return int(each.sum())
 
 
-def block_width(features: int, children: int) -> int:
-    """Children that are solved together."""
-    return max(8, min(children, BLOCK // (4 * (features + 1))))
-
-
-def task_bytes(sizes: Sizes, documents: int, children: int) -> int:
-    """One block of a node with that many documents: its rows, its weights, and the dual variables of all pairs."""
-    share = documents / max(1, sizes.documents)
-    width = block_width(sizes.features, children)
-    rows = int(8 * sizes.nonzeros * share)
-    return rows + 4 * width * (sizes.features + 1 + int((sizes.documents + sizes.copies) * share))
+def task_bytes(sizes: Sizes, children: int) -> int:
+    """One block of children of the largest node: weights of all features, dual variables of all documents."""
+    width = min(BLOCK, max(8, children))
+    rows = sizes.documents + sizes.copies
+    return (4 * width + 8) * (sizes.features + 1) + (4 * width + 28) * rows + 8 * sizes.pairs
 
 
 def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) -> list[Stage]:
@@ -48,24 +44,25 @@ def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) 
     """
     vectors = 8 * label_nonzeros(sizes)
     laid_out = 24 * sizes.pairs + 8 * sizes.documents
-    model = trees * WEIGHT * vectors // 8
+    levels = math.log2(max(2, sizes.labels / leaf)) if centres == 2 else 1
+    model = int(trees * KEPT * sizes.pairs * (1 + PER_LEVEL * levels))
     dividing = max(UNIT * sizes.nonzeros, 2 * vectors + 4 * (centres + 8) * sizes.features)
-    busy = min(run.tasks, 2 * trees) * task_bytes(sizes, sizes.documents, max(centres, leaf))
+    busy = min(run.tasks, 4 * trees) * task_bytes(sizes, max(centres, leaf))
     seconds = trees * sizes.nonzeros * (centres + leaf) / 4e8
     return [
         Stage("cluster", trees * vectors / 1e8, dividing + laid_out, vectors + laid_out),
-        Stage("train", seconds / min(run.tasks, 4), busy + 2 * model, model - vectors - laid_out),
+        Stage("train", seconds / min(run.tasks, 4), busy + int(2.2 * model), model - vectors - laid_out),
     ]
 
 
-def every_document(sizes: Sizes, run: Run, *, width: int, prune: float) -> list[Stage]:
+def every_document(sizes: Sizes, run: Run, *, prune: float) -> list[Stage]:
     """Blocks of labels, each over all documents."""
     laid_out = 24 * sizes.pairs + 8 * sizes.documents
     # small weights are kept, too, where hardly any are dropped
-    model = int(WEIGHT * label_nonzeros(sizes) * (1 + 0.1 / max(prune, 0.005)))
-    busy = min(run.tasks, -(-sizes.labels // width)) * task_bytes(sizes, sizes.documents, min(width, sizes.labels))
+    model = int(KEPT * sizes.pairs * (1 + 0.02 / max(prune, 0.002)))
+    busy = min(run.tasks, -(-sizes.labels // BLOCK)) * task_bytes(sizes, sizes.labels)
     seconds = sizes.labels * sizes.nonzeros / 2e8 / min(run.tasks, 4)
-    peak = max(UNIT * sizes.nonzeros, busy + 2 * model) + laid_out
+    peak = max(UNIT * sizes.nonzeros, busy + int(2.2 * model)) + laid_out
     return [Stage("train", seconds, peak, model)]
 
 

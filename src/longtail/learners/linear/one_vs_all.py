@@ -33,7 +33,7 @@ class OneVsAll(LinearLearner):
     all_documents = True
 
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
-        return every_document(sizes, run, width=BLOCK, prune=self.prune)
+        return every_document(sizes, run, prune=self.prune)
 
     def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
         """Leaves only: blocks of labels that some document carries, all of them roots."""

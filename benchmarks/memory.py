@@ -26,7 +26,7 @@ from longtail.run import Run
 
 RESULT = RESULTS / "memory.json"
 #: Documents that networks are trained on, at most, and their optimiser steps.
-NETWORK_DOCUMENTS, STEPS = 10_000, 12
+NETWORK_DOCUMENTS, STEPS = 3_000, 8
 CORPORA = ("vuln-libraries", "gutenberg-lcsh-titles", "eurlex57k", "germeval-gnd")
 LINEAR = ("bonsai", "parabel", "nearest-documents")
 #: Learners that take hours on the larger corpora.

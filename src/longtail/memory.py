@@ -124,14 +124,24 @@ def _cached(path: Path, name: str) -> int:
         return 0
 
 
-def _address_space(threads: int) -> int | None:
-    """What a limit of the address space (ulimit -v) leaves: much of what is mapped is never held."""
+def exhausted() -> bool:
+    """Whether a limit of the address space was all but reached: what libraries then raise may be anything."""
+    limit, mapped = _address_limit(), _status("VmPeak")
+    return limit is not None and mapped is not None and mapped > 0.9 * limit
+
+
+def _address_limit() -> int | None:
     try:
         import resource
     except ImportError:
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    mapped, held = _status("VmSize"), _status("VmRSS")
-    if limit == resource.RLIM_INFINITY or mapped is None or held is None:
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _address_space(threads: int) -> int | None:
+    """What a limit of the address space (ulimit -v) leaves: much of what is mapped is never held."""
+    limit, mapped, held = _address_limit(), _status("VmSize"), _status("VmRSS")
+    if limit is None or mapped is None or held is None:
         return None
     return max(1, limit - (mapped - held) - PER_THREAD * threads)

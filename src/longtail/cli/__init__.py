@@ -76,7 +76,9 @@ def run(arguments: Sequence[str]) -> int:
     except _ParserError as error:
         return _parser_failure(error)
     except Exception as error:
-        if out_of_memory(error):
+        from longtail.memory import exhausted
+
+        if out_of_memory(error) or exhausted():
             return _fail(OUT_OF_MEMORY)
         raise
     if code == 130:

@@ -62,6 +62,11 @@ class FeatureNoise:
         """n documents without copies."""
         return cls(0, 1.0, 0.0, 0, np.full(n, -1, dtype=np.int32))
 
+    def draws(self) -> NoiseArrays:
+        """What single copies are drawn from, without a list of them."""
+        nothing = np.empty(0, dtype=np.int32)
+        return NoiseArrays(self.keep, self.swaps, self.seed, self.draw, nothing, nothing)
+
     def arrays(self) -> NoiseArrays:
         n = len(self.draw)
         noisy = np.flatnonzero(self.draw >= 0).astype(np.int32)
@@ -82,13 +87,13 @@ def written_out(corpus: Corpus) -> Corpus:
 
 
 @njit(nogil=True, cache=True)
-def draw_copy(rows: SparseRows, noise: NoiseArrays, i: int, out_indices: Ints, out_values: Floats) -> int:
-    """Writes the i-th of the documents and copies, which is a copy, into the buffers; its number of features."""
+def draw_copy(rows: SparseRows, noise: NoiseArrays, row: int, copy: int, out_indices: Ints, out_values: Floats) -> int:
+    """Writes a copy of a document (numbers begin at 1) into the buffers; its number of features."""
     indices, values = rows.indices, rows.values
-    start, stop = rows.start[noise.row[i]], rows.start[noise.row[i] + 1]
+    start, stop = rows.start[row], rows.start[row + 1]
     step = np.uint64(0x9E3779B97F4A7C15)
-    own = np.uint64(noise.draw[noise.row[i]] + 1)
-    state = mixed_bits(np.uint64(noise.seed) + step * own) + step * np.uint64(noise.copy[i])
+    own = np.uint64(noise.draw[row] + 1)
+    state = mixed_bits(np.uint64(noise.seed) + step * own) + step * np.uint64(copy)
     length_before, length_after = 0.0, 0.0
     size = 0
     threshold = np.uint64(noise.keep * 9007199254740992.0)  # 2^53
@@ -139,6 +144,6 @@ def _write_out(rows: SparseRows, noise: NoiseArrays) -> SparseRows:
             out_values[size : size + stop - start] = rows.values[start:stop]
             size += stop - start
         else:
-            size += draw_copy(rows, noise, i, out_indices[size:], out_values[size:])
+            size += draw_copy(rows, noise, noise.row[i], noise.copy[i], out_indices[size:], out_values[size:])
         out_start[i + 1] = size
     return SparseRows(out_start, out_indices[:size].copy(), out_values[:size].copy())

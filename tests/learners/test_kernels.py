@@ -11,20 +11,45 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from longtail.arrays import SparseRows
-from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, Positives, SolverOptions, solve
-from longtail.noise import FeatureNoise
+from longtail.lanes import LANES, width_for
+from longtail.learners.linear.kernels import (
+    BIAS,
+    FIRST,
+    LOGISTIC,
+    SQUARED_HINGE,
+    Problem,
+    SolverOptions,
+    Workspace,
+    clear,
+    solve,
+)
 
 
 def run_solver(X, Y, *, strength=None, faint=None, loss=SQUARED_HINGE, cost=1.0, eps=1e-5, passes=3000, seed=1):
     """Weights (features + 1, children) of a 0/1 matrix Y (documents, children); strength gives C of its ones, faint the
     documents whose zeros do not count."""
     X, Y = sp.csr_matrix(X, dtype=np.float32), sp.csr_matrix(Y, dtype=np.float32)
+    (n, n_features), children = X.shape, Y.shape[1]
     costs = np.full(Y.nnz, cost, np.float32) if strength is None else np.asarray(strength, np.float32)
-    faint = np.zeros(X.shape[0], bool) if faint is None else np.asarray(faint)
-    positives = Positives(Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs, faint)
+    negative = np.full(n, 2**children - 1, np.uint32)
+    negative[np.zeros(n, bool) if faint is None else np.asarray(faint)] = 0
+    problem = Problem(
+        np.arange(n, dtype=np.int32), np.zeros(n, np.int32),
+        Y.indptr.astype(np.int64), Y.indices.astype(np.int32), costs, negative,
+    )  # fmt: skip
+    width = width_for(children)
+    work = Workspace(
+        np.zeros(n_features, np.int32), np.zeros((n_features + FIRST, width), np.float32),
+        np.zeros(n_features + FIRST, np.int32),
+    )  # fmt: skip
+    norms = (1 + np.asarray(X.multiply(X).sum(axis=1)).ravel()).astype(np.float32)
     options = SolverOptions(loss, cost, eps, passes, 0.0)
-    noise = FeatureNoise.none(X.shape[0]).arrays()
-    return solve(SparseRows.of(X), X.shape[1], positives, noise, Y.shape[1], options, seed)[:, : Y.shape[1]]
+    used = solve(SparseRows.of(X), norms, problem, None, options, seed, work, LANES[width])
+    # features that nobody moved point at the row of zeros
+    weights = np.vstack([work.weights[work.slot], work.weights[BIAS]])[:, :children]
+    clear(work, used)
+    assert not any(array.any() for array in (work.slot, work.weights))
+    return weights
 
 
 def objective(w, X, y, cost, loss):

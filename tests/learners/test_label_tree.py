@@ -13,8 +13,9 @@ from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
 from longtail.learners.linear.kernels import SolverOptions
 from longtail.learners.linear.label_tree import Bonsai, Parabel
-from longtail.learners.linear.nodes import Documents, Node, train_node
+from longtail.learners.linear.nodes import Documents, train_node
 from longtail.learners.linear.one_vs_all import OneVsAll
+from longtail.learners.linear.problems import Node
 from longtail.learners.linear.tree import Tree
 from longtail.run import Run
 from longtail.sparse import unit_rows

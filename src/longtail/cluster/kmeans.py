@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, SparseRows, add_products, njit
+from longtail.arrays import Doubles, Floats, Ints, Longs, SparseRows, njit
 from longtail.cluster.blocks import even_blocks
+from longtail.lanes import LANES, WIDEST, add_rows
 from longtail.run import Run
 
 #: Centres have settled when a round raises the mean cosine by less.
@@ -19,28 +22,64 @@ def k_means(rows: SparseRows, n_features: int, k: int, rng: np.random.Generator,
     """Spherical k-means with k random rows as seeds: a cluster for each row, empty ones closed up.
 
     Single-member clusters join the nearest other cluster, as Bonsai does. The result does not depend on the
-    number of threads: rows are assigned one by one, and a centre sums its rows in their order.
+    number of threads: rows are assigned one by one, and a centre adds up its rows in their order.
     """
     n = rows.n_rows
     seeds = np.sort(rng.choice(n, size=min(k, n), replace=False))
     k = len(seeds)
-    centre = np.zeros((n_features, -(-k // 8) * 8), dtype=np.float32)
-    for column, row in enumerate(seeds):
-        span = slice(rows.start[row], rows.start[row + 1])
-        centre[rows.indices[span], column] = rows.values[span]
+    blocks = [_Centres.of(rows, n_features, seeds[low : low + WIDEST], low) for low in range(0, k, WIDEST)]
+    before = np.full(n, -1, dtype=np.int32)
     assignment = np.zeros(n, dtype=np.int32)
     similarity = np.zeros(n, dtype=np.float32)
     row_blocks = even_blocks(rows.start, max(1, min(n, int(rows.start[-1]) // 200_000)))
-    column_blocks = [(low, min(low + 8, k)) for low in range(0, k, 8)]
+
+    def assign(rows_of_block: tuple[int, int]) -> None:
+        low, high = rows_of_block
+        similarity[low:high] = -np.inf
+        for own in blocks:
+            _nearest_centre(rows, low, high, own, assignment, similarity, LANES[WIDEST])
+
     previous = -2.0
-    for _ in range(ROUNDS):
-        run.map(lambda b: _nearest_centre(rows, *b, centre, assignment, similarity), row_blocks)
+    for number in range(ROUNDS):
+        run.map(assign, row_blocks)
         mean = float(similarity.mean(dtype=np.float64))
         if mean - previous < TOLERANCE:
             break
         previous = mean
-        run.map(lambda b: _sum_clusters(rows, assignment, *b, centre), column_blocks)
+        if number == 0:  # the seeds give way to sums of rows
+            for own in blocks:
+                own.sums[:], own.squares[:] = 0, 0
+        run.map(lambda own: _move_rows(rows, before, assignment, own), blocks)
+        before[:] = assignment
     return _closed_up(rows, assignment, k, n_features)
+
+
+class _Centres(NamedTuple):
+    """Sums of the rows of some clusters, side by side; a centre is its sum brought to unit length.
+
+    sums     float32 (features, 32)
+    squares  float64 (32,), squared lengths of the sums
+    members  int64 (32,), rows in each
+    first    number of the first cluster
+    clusters how many there are
+    """
+
+    sums: Floats
+    squares: Doubles
+    members: Longs
+    first: int
+    clusters: int
+
+    @classmethod
+    def of(cls, rows: SparseRows, n_features: int, seeds: NDArray[np.integer], first: int) -> _Centres:
+        own = cls(
+            np.zeros((n_features, WIDEST), np.float32), np.zeros(WIDEST), np.zeros(WIDEST, np.int64), first, len(seeds)
+        )
+        for column, row in enumerate(seeds):
+            span = slice(rows.start[row], rows.start[row + 1])
+            own.sums[rows.indices[span], column] = rows.values[span]
+            own.squares[column] = np.square(rows.values[span], dtype=np.float64).sum()
+        return own
 
 
 def _closed_up(rows: SparseRows, assignment: NDArray[np.int32], k: int, n_features: int) -> NDArray[np.int32]:
@@ -60,38 +99,52 @@ def _closed_up(rows: SparseRows, assignment: NDArray[np.int32], k: int, n_featur
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _nearest_centre(rows: SparseRows, low: int, high: int, centre: Floats, out: Ints, similarity: Floats) -> None:
-    """out[i] = the centre of largest cosine (the first of equals) for rows low..high; centre is (D, K) row-major."""
-    width = centre.shape[1]
-    z = np.zeros(width, dtype=np.float32)
+def _nearest_centre(
+    rows: SparseRows, low: int, high: int, centres: _Centres, out: Ints, similarity: Floats, lanes: tuple[int, ...]
+) -> None:
+    """The centre of largest cosine (the first of equals) for rows low..high, if it beats the similarity there is."""
+    start, indices, values = rows
+    sums, first, count = centres.sums, centres.first, centres.clusters
+    scale = np.zeros(len(lanes), dtype=np.float32)
+    for j in range(count):
+        if centres.squares[j] > 0:
+            scale[j] = 1 / np.sqrt(centres.squares[j])
+    z = np.zeros(len(lanes), dtype=np.float32)
     for i in range(low, high):
-        z[:] = 0
-        add_products(rows.indices, rows.values, rows.start[i], rows.start[i + 1], centre, z)
-        best = 0
-        for j in range(1, width):
-            if z[j] > z[best]:
-                best = j
-        out[i] = best
-        similarity[i] = z[best]
+        for j in range(len(lanes)):
+            z[j] = 0
+        add_rows(sums, None, indices, values, start[i], start[i + 1], z, lanes)
+        largest = similarity[i]
+        best = -1
+        for j in range(count):
+            if z[j] * scale[j] > largest:
+                largest, best = z[j] * scale[j], j
+        if best >= 0:
+            out[i] = first + best
+            similarity[i] = largest
 
 
 @njit(nogil=True, cache=True)
-def _sum_clusters(rows: SparseRows, assignment: Ints, low: int, high: int, centre: Floats) -> None:
-    """Columns low..high of centre become the unit-length sums of their rows; other columns are left alone."""
-    for f in range(centre.shape[0]):
-        for j in range(low, high):
-            centre[f, j] = 0
-    for i in range(len(rows.start) - 1):
-        j = assignment[i]
-        if low <= j < high:
-            for p in range(rows.start[i], rows.start[i + 1]):
-                centre[rows.indices[p], j] += rows.values[p]
-    norm = np.zeros(high - low, dtype=np.float64)
-    for f in range(centre.shape[0]):
-        for j in range(low, high):
-            norm[j - low] += np.float64(centre[f, j]) ** 2
-    for j in range(low, high):
-        norm[j - low] = 1.0 / np.sqrt(norm[j - low]) if norm[j - low] > 0 else 0.0
-    for f in range(centre.shape[0]):
-        for j in range(low, high):
-            centre[f, j] *= norm[j - low]
+def _move_rows(rows: SparseRows, before: Ints, after: Ints, centres: _Centres) -> None:
+    """Rows that have changed their cluster are taken out of one sum and added to another."""
+    start, indices, values = rows
+    sums, squares, members = centres.sums, centres.squares, centres.members
+    first, last = centres.first, centres.first + centres.clusters
+    for i in range(len(after)):
+        if before[i] == after[i]:
+            continue
+        for turn in range(2):
+            cluster, sign = (before[i], np.float32(-1)) if turn == 0 else (after[i], np.float32(1))
+            if not first <= cluster < last:
+                continue
+            grown = 0.0
+            for p in range(start[i], start[i + 1]):
+                v, old = sign * values[p], sums[indices[p], cluster - first]
+                grown += np.float64(v) * (2 * np.float64(old) + v)
+                sums[indices[p], cluster - first] = old + v
+            squares[cluster - first] += grown
+            members[cluster - first] += 1 if turn == 1 else -1
+    for j in range(last - first):
+        if members[j] == 0:  # what rounding has left there
+            squares[j] = 0
+            sums[:, j] = 0

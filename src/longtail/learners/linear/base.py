@@ -17,8 +17,9 @@ from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
-from longtail.learners.linear.nodes import Documents, Node, train_node
+from longtail.learners.linear.nodes import Documents, Separators, joined, solve_task
 from longtail.learners.linear.resume import Pieces
+from longtail.learners.linear.tasks import cost_of, tasks_of
 from longtail.learners.linear.tree import CHUNK, SearchOptions, Shape, Tree, average, depths, search
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage
@@ -94,27 +95,30 @@ class LinearLearner(Learner):
         return self.learn(corpus, fit)
 
     def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, run: Run) -> list[Tree]:
-        """One task per node over all trees; the result does not depend on the number of threads."""
+        """Blocks of children of all trees' nodes; the result does not depend on the number of threads."""
         options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
-        nodes = [_nodes(shape) for shape in shapes]
-        tasks = [(t, number) for t, shape in enumerate(shapes) for number in range(shape.nodes)]
         label_count = np.diff(documents.labels.start)
-
-        def cost(task: tuple[int, int]) -> float:
-            node = nodes[task[0]][task[1]]
-            pairs = documents.count if self.all_documents else label_count[node.labels].sum()
-            return float(pairs) * (4 + node.n_children)
-
-        def one(task: tuple[int, int]) -> Any:
-            t, number = task
-            seed = run.seed_of(f"tree/{numbers[t]}/node/{number}")
-            sure_only = not shapes[t].leaf[number]
-            return train_node(
-                documents, nodes[t][number], options, seed, all_documents=self.all_documents, sure_only=sure_only
+        tasks = [
+            task
+            for t, shape in enumerate(shapes)
+            for task in tasks_of(
+                t, shape, label_count, run.seed_of(f"tree/{numbers[t]}"), all_documents=self.all_documents
             )
-
-        trained = iter(run.map(one, tasks, cost=cost, title="Training"))
-        return [Tree.of(shape, [next(trained) for _ in range(shape.nodes)]) for shape in shapes]
+        ]
+        found = run.map_shared(
+            solve_task,
+            (documents, options),
+            tasks,
+            cost=lambda task: cost_of(task, label_count, documents.count),
+            title="Training",
+        )
+        blocks: list[list[list[Separators]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
+        for pieces in found:
+            for piece in pieces:
+                blocks[piece.tree][piece.node].append(piece.separators)
+        return [
+            Tree.of(shape, [joined(own, documents.n_features) for own in blocks[t]]) for t, shape in enumerate(shapes)
+        ]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
@@ -153,19 +157,3 @@ class LinearLearner(Learner):
             raise ValueError(f"{n_trees} trees expected")
         self.trees_ = [Tree.from_arrays(under(f"tree{t}", arrays), n_features, n_labels) for t in range(n_trees)]
         self.n_features_, self.n_labels_ = n_features, n_labels
-
-
-def _nodes(shape: Shape) -> list[Node]:
-    """For each node the labels below it."""
-    found: list[Node] = [None] * shape.nodes  # type: ignore[list-item]
-    for number in range(shape.nodes - 1, -1, -1):
-        targets = shape.slot_target[shape.slot_start[number] : shape.slot_start[number + 1]]
-        groups = (
-            [targets[j : j + 1] for j in range(len(targets))]
-            if shape.leaf[number]
-            else [found[target].labels for target in targets]
-        )
-        labels = np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
-        child = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in groups])
-        found[number] = Node(labels, child, len(groups))
-    return found

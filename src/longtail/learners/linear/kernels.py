@@ -1,18 +1,20 @@
 """Dual coordinate descent for many linear separators at once.
 
-A node of a label tree (or a block of labels) is one problem: n documents, c children, and for every child a
-separator that tells the documents of that child from the others of the node,
+A problem has n documents and up to 32 children, and for every child a separator that tells the documents of that child
+from the others,
 
     min_w  1/2 |w|^2 + sum_i C_i loss(y_i w.x_i),   loss = max(0, 1 - m)^2 (squared hinge) or log(1 + exp(-m)),
 
 the bias being one more feature of value 1. LIBLINEAR visits one document for one separator: a sparse dot product
-of scalar gathers. Here a visit updates the dual variables of all children of the node together: weights are one
-(features + 1, children) block, row-major, so the inner loops run over contiguous children and vectorise, and a
-document's features are read once for all of them.
+of scalar gathers. Here a visit updates the dual variables of all children together: their weights lie side by side, in
+lanes of vector registers, and a document's features are read once for all of them. A feature gets a row of weights when
+a document that has it first moves a separator; until then it points at a row of zeros. So a problem takes memory, and
+cache, for what it has learnt, not for what it has read.
 
 Dual variables are kept signed, beta = y alpha, so that w = sum_i beta_i x_i: beta <= 0 for a negative document,
-beta >= 0 for a positive one. A document is negative for every child but those in its list of positives, each of
-which carries its own cost; cost 0 takes the pair out of the problem. Faint documents are negative for none.
+beta >= 0 for a positive one. A pair of a document and a child is positive if it is listed, with a cost of its own
+(0 takes it out of the problem); otherwise it is negative where the document's bit of that child is set, and out of the
+problem where it is not.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, add_products, njit
+from longtail.arrays import Floats, Ints, Longs, Shorts, SparseRows, njit
+from longtail.lanes import add_rows, add_to_rows, negative_steps
 from longtail.noise import NoiseArrays, draw_copy
 
 SQUARED_HINGE = 0
@@ -30,6 +33,11 @@ LOGISTIC = 1
 
 #: Documents whose largest violation falls below this share of eps rest until the others have converged.
 RESTING = 0.3
+#: Violations below this share of eps are let be: correcting them moves every weight of a document for nothing.
+LET_BE = 0.1
+
+#: Rows of weights that are no feature's: zeros, for features nobody has moved yet, and the biases.
+ZEROS, BIAS, FIRST = 0, 1, 2
 
 
 class SolverOptions(NamedTuple):
@@ -49,29 +57,36 @@ class SolverOptions(NamedTuple):
     prune: float
 
 
-class Positives(NamedTuple):
-    """The children each document belongs to.
+class Problem(NamedTuple):
+    """Documents and what they say of up to 32 children.
 
-    start  int64 (documents + 1,)
-    child  int32 (pairs,)
-    cost   float32 (pairs,), C of each pair; 0 leaves it out
-    faint  bool (documents,), documents that are no negatives for children they do not belong to
+    document  int32 (n,), rows of the corpus
+    copy      int32 (n,), 0 for the document itself, else the number of a noisy copy
+    start     int64 (n + 1,), where the positives of each begin
+    lane      int32 (pairs,), children that a document belongs to
+    cost      float32 (pairs,), C of each pair; 0 leaves it out
+    negative  uint32 (n,), bits of the children that a document is no example of unless it is listed
     """
 
+    document: Ints
+    copy: Ints
     start: Longs
-    child: Ints
+    lane: Ints
     cost: Floats
-    faint: Bools
+    negative: NDArray[np.uint32]
 
 
-class Features(NamedTuple):
-    """The features of one document: places start..stop of indices and values; norm is |x|^2 with the bias feature."""
+class Workspace(NamedTuple):
+    """What a thread uses again for problem after problem; kernels leave it as they found it, all zeros.
 
-    indices: Ints
-    values: Floats
-    start: int
-    stop: int
-    norm: np.float32
+    slot     int32 (features,), the row of weights of each feature
+    weights  float32 (rows, lanes)
+    touched  int32 (rows,), the feature of each row of weights
+    """
+
+    slot: Ints
+    weights: Floats
+    touched: Ints
 
 
 @njit(nogil=True, cache=True)
@@ -90,51 +105,6 @@ def shuffle(items: Ints, size: int, state: NDArray[np.uint64]) -> None:
     for i in range(size - 1, 0, -1):
         j = np.int64(next_random(state) % np.uint64(i + 1))
         items[i], items[j] = items[j], items[i]
-
-
-@njit(nogil=True, cache=True, fastmath=True)
-def margins(x: Features, weights: Floats, out: Floats) -> None:
-    """out[j] = w_j . x for all children, the bias included."""
-    bias = weights[weights.shape[0] - 1]
-    if weights.shape[1] == 2:
-        a, b = bias[0], bias[1]
-        for p in range(x.start, x.stop):
-            a += x.values[p] * weights[x.indices[p], 0]
-            b += x.values[p] * weights[x.indices[p], 1]
-        out[0], out[1] = a, b
-        return
-    for j in range(len(out)):
-        out[j] = bias[j]
-    add_products(x.indices, x.values, x.start, x.stop, weights, out)
-
-
-@njit(nogil=True, cache=True, fastmath=True)
-def add_to_weights(x: Features, step: Floats, changed: Ints, weights: Floats) -> None:
-    """w_j += step_j x; only the changed children are touched when they are few."""
-    width = weights.shape[1]
-    bias = weights[weights.shape[0] - 1]
-    if width == 2:
-        a, b = step[0], step[1]
-        bias[0] += a
-        bias[1] += b
-        for p in range(x.start, x.stop):
-            weights[x.indices[p], 0] += x.values[p] * a
-            weights[x.indices[p], 1] += x.values[p] * b
-        return
-    if len(changed) * 6 < width:
-        for j in changed:
-            bias[j] += step[j]
-        for p in range(x.start, x.stop):
-            v, row = x.values[p], weights[x.indices[p]]
-            for j in changed:
-                row[j] += v * step[j]
-        return
-    for j in range(width):
-        bias[j] += step[j]
-    for p in range(x.start, x.stop):
-        v, row = x.values[p], weights[x.indices[p]]
-        for j in range(width):
-            row[j] += v * step[j]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -186,104 +156,107 @@ def positive_step(z: np.float32, beta: np.float32, cost: np.float32, norm: np.fl
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def visit_faint(x: Features, children: Ints, costs: Floats, loss: int, beta: Floats, weights: Floats) -> np.float32:
-    """Moves the separators of a document's own children and no others; the largest change of beta (children,)."""
-    last = weights.shape[0] - 1
-    largest = np.float32(0)
-    for q in range(len(children)):
-        j = children[q]
-        z = weights[last, j]
-        for p in range(x.start, x.stop):
-            z += x.values[p] * weights[x.indices[p], j]
-        step = positive_step(z, beta[j], costs[q], x.norm, loss)
-        beta[j] += step
-        weights[last, j] += step
-        for p in range(x.start, x.stop):
-            weights[x.indices[p], j] += x.values[p] * step
-        largest = max(largest, abs(step))
-    return largest
-
-
-@njit(nogil=True, cache=True, fastmath=True)
 def solve(
     rows: SparseRows,
-    n_features: int,
-    positives: Positives,
-    noise: NoiseArrays,
-    n_children: int,
+    norms: Floats,
+    problem: Problem,
+    noise: NoiseArrays | None,
     options: SolverOptions,
     seed: int,
-) -> Floats:
-    """Weights (n_features + 1, children rounded up to whole vectors), the bias in the last row.
+    work: Workspace,
+    lanes: tuple[int, ...],
+) -> int:
+    """Leaves the separators in the workspace, and gives the number of its rows that are in use.
 
-    rows   the documents' features, indices below n_features
-    noise  the documents and their noisy copies
+    rows   features by document
+    norms  float32 (documents,), |x|^2 with the bias feature
+    noise  what copies are drawn from, None if there are none
+
+    Every array has a name of its own before the loops: taken out of a tuple within them, each would be counted as one
+    more reference, and given back, at every visit.
     """
-    n = len(noise.row)
-    loss, eps = options.loss, options.eps
-    longest = 0
-    for r in range(len(rows.start) - 1):
-        longest = max(longest, rows.start[r + 1] - rows.start[r])
-    copy_indices = np.zeros(longest, dtype=np.int32)
-    copy_values = np.zeros(longest, dtype=np.float32)
-    width = n_children if n_children <= 4 else (n_children + 7) // 8 * 8
-    weights = np.zeros((n_features + 1, width), dtype=np.float32)
-    beta = np.zeros((n, n_children), dtype=np.float32)
+    document, copy, pair_start = problem.document, problem.copy, problem.start
+    pair_lane, pair_cost, negative = problem.lane, problem.cost, problem.negative
+    slot, weights, touched = work.slot, work.weights, work.touched
+    row_start, row_indices, row_values = rows.start, rows.indices, rows.values
+    n, width = len(document), len(lanes)
+    if noise is None:
+        indices, values = row_indices, row_values
+    else:  # what is looked at is written here first
+        longest = 0
+        for i in range(n):
+            longest = max(longest, row_start[document[i] + 1] - row_start[document[i]])
+        indices, values = np.zeros(longest, dtype=np.int32), np.zeros(longest, dtype=np.float32)
+    loss, cost, eps = options.loss, np.float32(options.cost), np.float32(options.eps)
+    half = np.float32(0.5) / cost
+    beta = np.zeros((n, width), dtype=np.float32)
     z = np.zeros(width, dtype=np.float32)
     step = np.zeros(width, dtype=np.float32)
-    changed = np.zeros(width, dtype=np.int32)
     state = np.array([np.uint64(seed) | np.uint64(1)], dtype=np.uint64)
-    order = np.arange(n).astype(np.int32)
-    c = np.float32(options.cost)
-    half = np.float32(0.5) / c
+    order = np.empty(n, dtype=np.int32)
+    # those that belong to a child come first: the others then meet separators worth correcting
+    low, high = 0, n
+    for i in range(n):
+        if pair_start[i + 1] > pair_start[i]:
+            order[low] = i
+            low += 1
+        else:
+            high -= 1
+            order[high] = i
+    shuffle(order[:low], low, state)
+    shuffle(order[low:], n - low, state)
+    used = FIRST
     active = n
-    for _ in range(options.max_passes):
+    for number in range(options.max_passes):
         everyone = active == n
-        shuffle(order, active, state)
+        if number > 0:
+            shuffle(order, active, state)
         worst = np.float32(0)
         position = 0
         while position < active:
             i = order[position]
-            row = noise.row[i]
-            start, stop = rows.start[row], rows.start[row + 1]
-            indices, values = rows.indices, rows.values
-            if noise.copy[i] > 0:
-                stop = draw_copy(rows, noise, i, copy_indices, copy_values)
-                start, indices, values = 0, copy_indices, copy_values
-            norm = np.float32(1)
-            for p in range(start, stop):
-                norm += values[p] * values[p]
-            x = Features(indices, values, start, stop, norm)
-            own = slice(positives.start[row], positives.start[row + 1])
-            if positives.faint[row]:
-                largest = visit_faint(x, positives.child[own], positives.cost[own], loss, beta[i], weights)
-            else:
-                b = beta[i]
-                margins(x, weights, z)
-                if loss == SQUARED_HINGE:
-                    scale = np.float32(1) / (norm + half)
-                    for j in range(n_children):
-                        moved = b[j] - (z[j] + np.float32(1) + half * b[j]) * scale
-                        moved = min(moved, np.float32(0))
-                        step[j] = moved - b[j]
+            row = document[i]
+            start, stop = row_start[row], row_start[row + 1]
+            if noise is not None:
+                if copy[i] > 0:
+                    stop = draw_copy(rows, noise, row, copy[i], indices, values)
                 else:
-                    for j in range(n_children):
-                        step[j] = logistic_step(z[j], b[j], np.float32(-1), c, norm)
-                for q in range(positives.start[row], positives.start[row + 1]):
-                    j = positives.child[q]
-                    step[j] = positive_step(z[j], b[j], positives.cost[q], norm, loss)
+                    for p in range(start, stop):
+                        indices[p - start], values[p - start] = row_indices[p], row_values[p]
+                    stop -= start
+                start = 0
+            norm = norms[row]
+            for j in range(width):
+                z[j] = weights[BIAS, j]
+            add_rows(weights, slot, indices, values, start, stop, z, lanes)
+            largest = np.float32(0)
+            if loss == SQUARED_HINGE:
+                largest = negative_steps(z, beta, i, negative[i], half, np.float32(1) / (norm + half), step, lanes)
+            else:
+                for j in range(width):
+                    step[j] = 0
+                    if (negative[i] >> np.uint32(j)) & np.uint32(1):
+                        step[j] = logistic_step(z[j], beta[i, j], np.float32(-1), cost, norm)
+                        largest = max(largest, abs(step[j]))
+            if pair_start[i + 1] > pair_start[i]:
+                for q in range(pair_start[i], pair_start[i + 1]):
+                    j = pair_lane[q]
+                    step[j] = positive_step(z[j], beta[i, j], pair_cost[q], norm, loss)
                 largest = np.float32(0)
-                for j in range(n_children):
+                for j in range(width):
                     largest = max(largest, abs(step[j]))
-                if largest * (norm + half) > np.float32(0.01) * eps:
-                    n_changed = 0
-                    for j in range(n_children):
-                        if step[j] != 0:
-                            changed[n_changed] = j
-                            n_changed += 1
-                            b[j] += step[j]
-                    add_to_weights(x, step, changed[:n_changed], weights)
             violation = largest * (norm + half)
+            if violation > np.float32(LET_BE) * eps:
+                for p in range(start, stop):
+                    f = indices[p]
+                    if slot[f] == ZEROS:
+                        slot[f] = used
+                        touched[used] = f
+                        used += 1
+                for j in range(width):
+                    beta[i, j] += step[j]
+                    weights[BIAS, j] += step[j]
+                add_to_rows(weights, slot, indices, values, start, stop, step, lanes)
             worst = max(worst, violation)
             if violation < np.float32(RESTING) * eps:
                 active -= 1
@@ -293,7 +266,61 @@ def solve(
         if worst <= eps:
             if everyone:
                 break
-            active = n  # those at rest are looked at once more before the node is called done
+            active = n  # those at rest are looked at once more before the problem is called done
         elif active == 0:
             active = n
-    return weights
+    return used
+
+
+@njit(nogil=True, cache=True)
+def touched_features(work: Workspace, used: int) -> Ints:
+    """The features that have a row of weights, rising."""
+    features = work.touched[FIRST:used].copy()
+    features.sort()
+    return features
+
+
+@njit(nogil=True, cache=True)
+def sparse_weights(
+    work: Workspace, touched: Ints, low: int, high: int, prune: float
+) -> tuple[Ints, Ints, Shorts, Floats, Floats]:
+    """The weights of lanes low..high that are above the threshold in size, as sparse rows.
+
+    Features that have any, their numbers of weights, lanes counted from low, weights, and the biases (high - low,).
+    """
+    slot, weights = work.slot, work.weights
+    kept = 0
+    for f in touched:
+        for j in range(low, high):
+            if abs(weights[slot[f], j]) > prune:
+                kept += 1
+    features = np.empty(min(kept, len(touched)), dtype=np.int32)
+    length = np.empty(len(features), dtype=np.int32)
+    column = np.empty(kept, dtype=np.uint16)
+    weight = np.empty(kept, dtype=np.float32)
+    n_features, size = 0, 0
+    for f in touched:
+        begin = size
+        for j in range(low, high):
+            if abs(weights[slot[f], j]) > prune:
+                column[size] = j - low
+                weight[size] = weights[slot[f], j]
+                size += 1
+        if size > begin:
+            features[n_features] = f
+            length[n_features] = size - begin
+            n_features += 1
+    bias = np.zeros(high - low, dtype=np.float32)
+    for j in range(low, high):
+        if abs(weights[BIAS, j]) > prune:
+            bias[j - low] = weights[BIAS, j]
+    return features[:n_features].copy(), length[:n_features].copy(), column, weight, bias
+
+
+@njit(nogil=True, cache=True)
+def clear(work: Workspace, used: int) -> None:
+    """Leaves the workspace as it was before a problem was solved."""
+    slot, touched = work.slot, work.touched
+    for r in range(FIRST, used):
+        slot[touched[r]] = ZEROS
+    work.weights[BIAS:used] = 0

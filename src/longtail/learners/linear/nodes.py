@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,11 +12,29 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Shorts, SparseRows, njit, with_own_columns
+from longtail.arrays import Bools, Floats, Ints, Shorts, SparseRows, njit
 from longtail.corpus import Corpus
-from longtail.learners.linear.kernels import Positives, SolverOptions, solve
+from longtail.lanes import LANES, WIDEST, width_for
+from longtail.learners.linear.kernels import (
+    FIRST,
+    Problem,
+    SolverOptions,
+    Workspace,
+    clear,
+    solve,
+    sparse_weights,
+    touched_features,
+)
+from longtail.learners.linear.problems import (
+    Levels,
+    Node,
+    block_problem,
+    levels_problem,
+    node_documents,
+    with_copies,
+)
 from longtail.noise import FeatureNoise
-from longtail.sparse import rows_of_pairs
+from longtail.sparse import row_sums, rows_of_pairs, starts_of
 
 #: A document goes down to labels it carries at least this surely, beside its surest. Others it meets at their leaves
 #: only, and is no negative there: it is hardly known to be there at all.
@@ -28,6 +48,7 @@ class Documents:
     rows        features by document
     labels      documents by label, with target times pair weight; 0 marks a pair that is left out
     label_sure  bool (pairs,), whether the target is SURE of the document's largest, or more
+    norms       float32 (documents,), |x|^2 with the bias feature
     """
 
     rows: SparseRows
@@ -35,6 +56,7 @@ class Documents:
     label_sure: Bools
     n_features: int
     noise: FeatureNoise
+    norms: Floats
 
     @classmethod
     def of(cls, corpus: Corpus) -> Documents:
@@ -47,7 +69,9 @@ class Documents:
             by_label.indices.astype(np.int32, copy=False),
             by_label.data - np.float32(1),
         )
-        return cls(SparseRows.of(X), labels, sure, X.shape[1], corpus.noise or FeatureNoise.none(X.shape[0]))
+        norms = (1 + row_sums(X.data.astype(np.float32) ** 2, X.indptr)).astype(np.float32)
+        noise = corpus.noise or FeatureNoise.none(X.shape[0])
+        return cls(SparseRows.of(X), labels, sure, X.shape[1], noise, norms)
 
     @property
     def count(self) -> int:
@@ -70,19 +94,6 @@ def _beside_largest(corpus: Corpus) -> Floats:
     return (target / np.where(largest > 0, largest, np.float32(1))[row]).astype(np.float32)
 
 
-class Node(NamedTuple):
-    """The labels below a node of a tree.
-
-    labels      int32, grouped by child
-    child       int32, the child each of them lies under, not falling
-    n_children  how many there are
-    """
-
-    labels: Ints
-    child: Ints
-    n_children: int
-
-
 @dataclass(frozen=True, eq=False)
 class Separators:
     """Sparse weights of one node: rows are features (global ids, rising), entries (child, weight)."""
@@ -94,19 +105,106 @@ class Separators:
     bias: NDArray[np.float32]  # (children,)
 
 
+class NodeTask(NamedTuple):
+    """Some of the children of one node.
+
+    tree, node     where they belong
+    first, last    the children, cut into blocks of 32
+    all_documents  train on every document, not only on those with a label below the node
+    sure_only      leave out documents that carry no label below the node surely
+    """
+
+    tree: int
+    node: int
+    labels: Ints
+    child: Ints
+    n_children: int
+    first: int
+    last: int
+    all_documents: bool
+    sure_only: bool
+    seed: int
+
+
+class LevelsTask(NamedTuple):
+    """Narrow nodes of several levels; children (first, last) of each as they lie side by side."""
+
+    tree: int
+    nodes: list[tuple[int, int, int]]
+    levels: Levels
+    seed: int
+
+
+class Piece(NamedTuple):
+    """Separators of the children of a node from `first` on."""
+
+    tree: int
+    node: int
+    first: int
+    separators: Separators
+
+
 class _Scratch(threading.local):
-    """Arrays a thread uses again and again; kernels leave them as they found them, all -1."""
+    """What a thread uses again and again; kernels leave it as they found it."""
 
     def __init__(self) -> None:
-        self.arrays: dict[str, NDArray[np.int32]] = {}
+        self.slots = np.empty(0, dtype=np.int32)
+        self.spaces: dict[int, Workspace] = {}
 
-    def get(self, name: str, size: int) -> NDArray[np.int32]:
-        if name not in self.arrays or len(self.arrays[name]) < size:
-            self.arrays[name] = np.full(size, -1, dtype=np.int32)
-        return self.arrays[name][:size]
+    def document_slots(self, count: int) -> Ints:
+        if len(self.slots) < count:
+            self.slots = np.full(count, -1, dtype=np.int32)
+        return self.slots[:count]
+
+    def workspace(self, n_features: int, width: int) -> Workspace:
+        if width not in self.spaces or len(self.spaces[width].slot) < n_features:
+            # pages that nobody writes to take no memory
+            rows = n_features + FIRST
+            self.spaces[width] = Workspace(
+                np.zeros(n_features, dtype=np.int32),
+                np.zeros((rows, width), dtype=np.float32),
+                np.zeros(rows, dtype=np.int32),
+            )
+        return self.spaces[width]
 
 
 _scratch = _Scratch()
+
+
+def solve_task(training: tuple[Documents, SolverOptions], task: NodeTask | LevelsTask) -> list[Piece]:
+    """The separators of one task: what the threads and machines of a run work on."""
+    documents, options = training
+    slots = _scratch.document_slots(documents.count)
+    if isinstance(task, LevelsTask):
+        problem = levels_problem(documents.labels, documents.label_sure, task.levels, slots, options.cost)
+        with _solved(documents, problem, task.nodes[-1][2], options, task.seed) as separators:
+            return [Piece(task.tree, node, 0, separators(low, high)) for node, low, high in task.nodes]
+    node = Node(task.labels, task.child, task.n_children)
+    own = node_documents(documents.labels, documents.label_sure, node, slots, task.all_documents, task.sure_only)
+    pieces = []
+    for first in range(task.first, task.last, WIDEST):
+        last = min(first + WIDEST, task.last)
+        problem = block_problem(own, first, last, options.cost)
+        with _solved(documents, problem, last - first, options, task.seed + first) as separators:
+            pieces.append(Piece(task.tree, task.node, first, separators(0, last - first)))
+    return pieces
+
+
+@contextmanager
+def _solved(
+    documents: Documents, problem: Problem, children: int, options: SolverOptions, seed: int
+) -> Iterator[Callable[[int, int], Separators]]:
+    """Solves a problem; gives what takes the separators of some children out of the workspace."""
+    noise, width = documents.noise.draws() if documents.noise.copies else None, width_for(children)
+    if noise is not None:
+        problem = with_copies(problem, noise, documents.noise.copies)
+    work = _scratch.workspace(documents.n_features, width)
+    used = solve(documents.rows, documents.norms, problem, noise, options, seed, work, LANES[width])
+    touched = touched_features(work, used)
+    try:
+        yield lambda low, high: Separators(*sparse_weights(work, touched, low, high, options.prune))
+    finally:
+        clear(work, used)
 
 
 def train_node(
@@ -118,115 +216,58 @@ def train_node(
     all_documents: bool = False,
     sure_only: bool = False,
 ) -> Separators:
-    """Separators of a node's children.
-
-    all_documents  train on every document, not only on those with a label below the node
-    sure_only      leave out documents that carry no label below the node surely
-    """
-    slot = _scratch.get("document", documents.count)
-    chosen, positives = _node_documents(documents.labels, documents.label_sure, node, slot, all_documents, sure_only)
-    positives.cost[:] *= np.float32(options.cost)
-    rows, used = with_own_columns(documents.rows, chosen, _scratch.get("feature", documents.n_features))
-    noise = documents.noise.rows(chosen).arrays()
-    weights = solve(rows, len(used), positives, noise, node.n_children, options, seed)
-    return Separators(*_prune(weights, used, node.n_children, options.prune))
+    """Separators of all children of one node."""
+    task = NodeTask(0, 0, *node, 0, node.n_children, all_documents, sure_only, seed)
+    return joined([piece.separators for piece in solve_task((documents, options), task)], documents.n_features)
 
 
-@njit(nogil=True, cache=True)
-def _node_documents(
-    labels: SparseRows, label_sure: Bools, node: Node, slot: Ints, all_documents: bool, sure_only: bool
-) -> tuple[Ints, Positives]:
-    """Documents of a node (rising) and the children they belong to (rising), with the strongest pair under each.
-
-    A document belongs to the node if it carries one of the labels with a strength above 0, and surely if asked for;
-    it is faint if it carries none of them surely. slot is int32 (documents,), all -1, and is left so.
-    """
-    n = 0
-    entries = 0
-    for label in node.labels:
-        entries += labels.start[label + 1] - labels.start[label]
-    rows = np.empty(len(slot) if all_documents else min(entries, len(slot)), dtype=np.int32)
-    if all_documents:
-        n = len(slot)
-        rows[:] = np.arange(n)
-    else:
-        for label in node.labels:
-            for q in range(labels.start[label], labels.start[label + 1]):
-                document = labels.indices[q]
-                if slot[document] < 0 and labels.values[q] > 0 and (label_sure[q] or not sure_only):
-                    slot[document] = 0
-                    rows[n] = document
-                    n += 1
-        rows = rows[:n].copy()
-        rows.sort()
-    for row in range(n):
-        slot[rows[row]] = row
-    faint = np.full(n, not all_documents)
-    start = np.zeros(n + 1, dtype=np.int64)
-    for label in node.labels:
-        for q in range(labels.start[label], labels.start[label + 1]):
-            row = slot[labels.indices[q]]
-            if row >= 0:
-                start[row + 1] += 1
-                if labels.values[q] > 0 and label_sure[q]:
-                    faint[row] = False
-    for row in range(n):
-        start[row + 1] += start[row]
-    child = np.empty(entries, dtype=np.int32)
-    strength = np.empty(entries, dtype=np.float32)
-    end = start[:-1].copy()
-    for m in range(len(node.labels)):
-        for q in range(labels.start[node.labels[m]], labels.start[node.labels[m] + 1]):
-            row = slot[labels.indices[q]]
-            if row < 0:
-                continue
-            p = end[row]
-            if p > start[row] and child[p - 1] == node.child[m]:
-                strength[p - 1] = max(strength[p - 1], labels.values[q])
-            else:
-                child[p] = node.child[m]
-                strength[p] = labels.values[q]
-                end[row] = p + 1
-    closed = np.zeros(n + 1, dtype=np.int64)
-    size = 0
-    for row in range(n):
-        for p in range(start[row], end[row]):
-            child[size] = child[p]
-            strength[size] = strength[p]
-            size += 1
-        closed[row + 1] = size
-    for row in range(n):
-        slot[rows[row]] = -1
-    return rows, Positives(closed, child[:size].copy(), strength[:size].copy(), faint)
+def joined(blocks: Sequence[Separators], n_features: int) -> Separators:
+    """The separators of a node from those of its blocks, in order."""
+    if len(blocks) == 1:
+        return blocks[0]
+    first = starts_of([len(block.bias) for block in blocks])
+    size = starts_of([len(block.weight) for block in blocks])
+    length = np.concatenate([block.row_length for block in blocks])
+    column = np.empty(size[-1], dtype=np.uint16)
+    for number, block in enumerate(blocks):
+        column[size[number] : size[number + 1]] = block.column + np.uint16(first[number])
+    together = SparseRows(
+        starts_of(length),
+        np.concatenate([block.features for block in blocks]),
+        np.concatenate([block.weight for block in blocks]),
+    )
+    features, length, column, weight = _merged(together, column, n_features)
+    return Separators(features, length, column, weight, np.concatenate([block.bias for block in blocks]))
 
 
 @njit(nogil=True, cache=True)
-def _prune(weights: Floats, used: Ints, n_children: int, threshold: float) -> tuple[Ints, Ints, Shorts, Floats, Floats]:
-    """Entries above the threshold in size, row by row, rows without any left out."""
-    n_features = len(used)
-    kept = 0
-    for f in range(n_features):
-        for j in range(n_children):
-            if abs(weights[f, j]) > threshold:
-                kept += 1
-    features = np.empty(n_features, dtype=np.int32)
-    length = np.empty(n_features, dtype=np.int32)
-    column = np.empty(kept, dtype=np.uint16)
-    weight = np.empty(kept, dtype=np.float32)
-    row, size = 0, 0
-    for f in range(n_features):
-        begin = size
-        for j in range(n_children):
-            if abs(weights[f, j]) > threshold:
-                column[size] = j
-                weight[size] = weights[f, j]
-                size += 1
-        if size > begin:
-            features[row] = used[f]
-            length[row] = size - begin
-            row += 1
-    bias = np.zeros(n_children, dtype=np.float32)
-    for j in range(n_children):
-        if abs(weights[n_features, j]) > threshold:
-            bias[j] = weights[n_features, j]
-    return features[:row].copy(), length[:row].copy(), column, weight, bias
+def _merged(rows: SparseRows, column: Shorts, n_features: int) -> tuple[Ints, Ints, Shorts, Floats]:
+    """One row per feature from the rows of several blocks: rows.indices[r] is the feature of row r."""
+    start, indices, values = rows
+    place = np.full(n_features, -1, dtype=np.int32)
+    features = np.empty(min(n_features, len(indices)), dtype=np.int32)
+    count = 0
+    for r in range(len(indices)):
+        if place[indices[r]] < 0:
+            place[indices[r]] = 0
+            features[count] = indices[r]
+            count += 1
+    features = features[:count].copy()
+    features.sort()
+    length = np.zeros(count, dtype=np.int32)
+    for a in range(count):
+        place[features[a]] = a
+    for r in range(len(indices)):
+        length[place[indices[r]]] += start[r + 1] - start[r]
+    end = np.zeros(count, dtype=np.int64)
+    for a in range(1, count):
+        end[a] = end[a - 1] + length[a - 1]
+    out_column = np.empty(len(column), dtype=np.uint16)
+    weight = np.empty(len(column), dtype=np.float32)
+    for r in range(len(indices)):
+        a = place[indices[r]]
+        for q in range(start[r], start[r + 1]):
+            out_column[end[a]] = column[q]
+            weight[end[a]] = values[q]
+            end[a] += 1
+    return features, length, out_column, weight

@@ -68,12 +68,13 @@ def options_of(learner: str) -> dict[str, Any]:
 
 def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     neural = row["learner"] in NEURAL
+    base = baseline(row["learner"])  # first, for it compiles what is not compiled yet
     found = _worker({
         "learner": row["learner"],
         "data": str(data / row["corpus"]),
         "documents": NETWORK_DOCUMENTS if neural else None,
     })  # fmt: skip
-    return {**row, "baseline": baseline(row["learner"]), **found}
+    return {**row, "baseline": base, **found}
 
 
 @cache
@@ -128,6 +129,7 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
     plan = tagger.plan(corpus, run=run)
     run.note("plan")
     tagger.fit(corpus, run=run)
+    run.peaks.pop("before", None)
     run.note("fit")
     with tempfile.TemporaryDirectory() as folder, run.stage("save"):
         tagger.save(f"{folder}/model")

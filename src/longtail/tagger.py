@@ -15,6 +15,7 @@ from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
 from longtail.learners import planning
 from longtail.learners.pipeline import Pipeline
+from longtail.memory import give_back
 from longtail.part import Part, default_of
 from longtail.plan import Plan, Sizes
 from longtail.registry import build, check_bounds, check_registered, config_of
@@ -106,6 +107,7 @@ class Tagger:
             run = planning.checked(self.pipeline, Sizes.of(corpus), run)
         self.pipeline.learn(corpus, Fit(run, valid))
         self.labels_ = corpus.labels
+        give_back()
         return self
 
     def plan(self, corpus: Corpus, *, run: Run | None = None) -> Plan:

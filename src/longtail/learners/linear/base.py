@@ -22,7 +22,6 @@ from longtail.learners.linear.resume import Pieces
 from longtail.learners.linear.tasks import cost_of, tasks_of
 from longtail.learners.linear.tree import CHUNK, SearchOptions, Shape, Tree, average, depths, search
 from longtail.part import Arrays, option, prefixed, under
-from longtail.plan import Sizes, Stage
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.sparse import unit_rows
@@ -60,10 +59,6 @@ class LinearLearner(Learner):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True)
-
-    @abstractmethod
-    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
-        """See `memory`."""
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         pieces = Pieces(fit, self, corpus)

@@ -90,9 +90,9 @@ class Encoder(Part, ABC):
         """Words it will have vectors of."""
         return words.terms
 
-    @abstractmethod
     def cost(self, vocabulary: int) -> Cost:
-        """What its network takes with that many words."""
+        """What its network takes with that many words; an encoder that says nothing is taken for a small one."""
+        return Cost(256, 256, 256 * vocabulary, 256 * vocabulary, per_token=4096, products=1 << 20)
 
     @abstractmethod
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:

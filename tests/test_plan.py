@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from longtail.features.estimate import words_of
 from longtail.features.tfidf import Tfidf
 from longtail.memory import free_memory, peak, resident
 from longtail.plan import Plan, Sizes, Stage, holding, narrowed, parse_size, peak_of, shown_size, side_by_side
+from longtail.registry import build, entries
 from longtail.run import Run
 from longtail.tagger import Tagger
 
@@ -183,3 +185,31 @@ def test_a_plan_names_its_stages(corpus: Corpus) -> None:
     assert plan.to_dict()["peak_bytes"] == plan.peak == max(plan.peaks())
     both = Tagger({"part": "ensemble", "members": ["parabel", "bonsai"]}).plan(corpus)
     assert {"1 parabel: train", "2 bonsai: train"} <= {stage.name for stage in both.stages}
+
+
+@pytest.mark.parametrize("kind", ["learner", "wrapper", "features", "augmenter", "re-ranker"])
+def test_every_part_has_a_plan_that_grows_with_the_corpus(kind: str, corpus: Corpus) -> None:
+    sizes = replace(Sizes.of(corpus), features=20_000, nonzeros=100_000)
+    more = Sizes.of(corpus)
+    more = replace(
+        more,
+        documents=10 * more.documents,
+        pairs=10 * more.pairs,
+        frequency=10 * more.frequency,
+        characters=10 * more.characters,
+        texts_bytes=10 * more.texts_bytes,
+        features=60_000,
+        nonzeros=1_000_000,
+    )
+    for entry in entries(kind):
+        try:
+            part = build(entry.name)
+        except UsageError:  # an extra that is not installed
+            continue
+        small, large = (part.plan(each, Run(threads=2)) for each in (sizes, more))
+        assert bool(small) == (kind in ("learner", "wrapper", "features")) or kind in ("augmenter", "re-ranker")
+        assert [stage.name for stage in small] == [stage.name for stage in large]
+        assert all(stage.seconds >= 0 and stage.peak >= 0 for stage in small), entry.name
+        assert peak_of(large) >= peak_of(small) >= sum(stage.kept for stage in small) >= 0, entry.name
+        after = part.planned(sizes)
+        assert after.documents >= sizes.documents and after.labels == sizes.labels

@@ -25,6 +25,7 @@ from typing import Any
 
 import render_features as features
 import render_label_text as label_text
+import render_memory as memory
 import render_neural as neural
 import render_peers as peers
 import render_quality as quality
@@ -120,6 +121,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["tfidf"] = lambda: tfidf_section(all_results["tfidf"])
     if "features" in all_results:
         known["features"] = lambda: features.features_section(all_results["features"])
+    if "memory" in all_results:
+        known["memory"] = lambda: memory.memory_section(all_results["memory"])
     if "metrics" in all_results:
         known["metrics"] = lambda: metrics_section(all_results["metrics"])
     if "quality" in all_results:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import pickle
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -41,13 +39,6 @@ def _or_nothing(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, An
             return {}
 
     return loaded
-
-
-def give_back() -> None:
-    """Gives memory that was freed in small pieces back to the system, where its allocator would keep it (glibc)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
 
 
 Bools = NDArray[np.bool_]

@@ -15,8 +15,11 @@ from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
 from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
+from longtail.learners import planning
 from longtail.learners.pipeline import Pipeline
+from longtail.memory import give_back
 from longtail.part import Part, default_of, restoring_checked_arrays
+from longtail.plan import Plan, Sizes
 from longtail.registry import build, check_bounds, check_registered, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -118,10 +121,17 @@ class Tagger:
             self.pipeline.check(valid)
         if not corpus.labels.documents:
             corpus = corpus.counted()
+        if run.memory is not None:
+            run = planning.checked(self.pipeline, Sizes.of(corpus), run)
         self.pipeline.learn(corpus, Fit(run, valid, shard=share))
         self.labels_ = corpus.labels
         self.share_ = None if share is None else Share(share, corpus.fingerprint)
+        give_back()
         return self
+
+    def plan(self, corpus: Corpus, *, run: Run | None = None) -> Plan:
+        """What `fit` will take: seconds and bytes of each stage, narrowed to the run's memory where it has a limit."""
+        return planning.plan_of(self.pipeline, Sizes.of(corpus), run or self._run())
 
     # predicting
     def predict(

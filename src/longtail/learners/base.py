@@ -13,6 +13,7 @@ from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.noise import written_out
 from longtail.part import Part
+from longtail.plan import Sizes, Stage
 from longtail.registry import name_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -59,6 +60,18 @@ class Learner(Part, ABC):
     def convert_weights(self, weights: str) -> bool:
         """Keeps the weights of all separators in a format of its name; whether there are any, in it or inside it."""
         return False
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """The stages of `learn` on a corpus that is there already; learners that say nothing copy their features."""
+        return [Stage("train", sizes.nonzeros / 1e6, 3 * sizes.X_bytes + sizes.texts_bytes, sizes.X_bytes)]
+
+    def plan_retune(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """The stages of `retune`, beside what `learn` left; without an encoder to keep it is a fit anew."""
+        return self.plan(sizes, run)
+
+    def readable_sizes(self, sizes: Sizes) -> Sizes:
+        """As `readable`, for sizes."""
+        return sizes if not sizes.copies or self.capabilities.noise else sizes.written_out()
 
     def readable(self, corpus: Corpus) -> Corpus:
         """The corpus as this learner can read it: noisy copies are written out for one that does not draw them."""

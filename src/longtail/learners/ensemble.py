@@ -15,7 +15,8 @@ from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.part import Arrays, option, prefixed, under
-from longtail.registry import build
+from longtail.plan import Sizes, Stage, named
+from longtail.registry import build, name_of
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -61,6 +62,14 @@ class Ensemble(Learner):
             fit.child(f"member/{number}").train(member, member.readable(corpus))
         self.n_labels_, self.n_features_ = sizes(self.members)
         return self
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """One member after the other, each beside those that are done."""
+        return [
+            stage
+            for number, member in enumerate(self.members)
+            for stage in named(f"{number + 1} {name_of(member)}", member.plan(member.readable_sizes(sizes), run))
+        ]
 
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         for number, member in enumerate(self.members):

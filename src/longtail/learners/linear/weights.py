@@ -15,8 +15,9 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from longtail.arrays import Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, give_back, njit
+from longtail.arrays import Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, njit
 from longtail.learners.linear.nodes import Separators
+from longtail.memory import give_back
 
 #: Formats by name. int8 comes with one factor per child: its largest weight is 127.
 WEIGHTS: dict[str, type[np.generic]] = {"float32": np.float32, "float16": np.float16, "int8": np.int8}

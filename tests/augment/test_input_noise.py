@@ -117,7 +117,7 @@ def _fit_with_trees_of(learner, original, rows):
     from longtail.learners.linear.nodes import Documents
 
     fresh = type(learner)(**learner.get_params())
-    shapes = fresh.shapes(original, Documents.of(original), Run(1))
+    shapes = fresh.shapes(Documents.of(original), Run(1))
     fresh.shapes = lambda *_: shapes
     return fresh.fit(rows, run=Run(1))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +13,6 @@ from longtail.arrays import Ints, SparseRows, with_own_columns
 from longtail.cluster.balanced import halves
 from longtail.cluster.kmeans import k_means
 from longtail.cluster.label_vectors import label_vectors
-from longtail.corpus import Corpus
 from longtail.learners.linear.base import LinearLearner
 from longtail.learners.linear.memory import tree_stages
 from longtail.learners.linear.nodes import Documents
@@ -63,16 +62,12 @@ class LabelTree(LinearLearner):
     def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
         """The children of a node with these labels, or None for a leaf."""
 
-    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
+    def shapes(self, documents: Documents, run: Run) -> list[Shape]:
         n_features = documents.n_features
         vectors = LabelSpace(label_vectors(documents.rows, n_features, documents.labels, run), n_features)
         carried = documents.carried_labels()
-
-        def shapes(numbers: Sequence[int]) -> list[Shape]:
-            with run.bar("Clustering", len(numbers) * max(1, len(carried))) as bar:
-                return self._divided(numbers, vectors, carried, bar, run)
-
-        return shapes
+        with run.bar("Clustering", self.trees * max(1, len(carried))) as bar:
+            return self._divided(range(self.trees), vectors, carried, bar, run)
 
     def _divided(self, numbers: Sequence[int], vectors: LabelSpace, carried: Ints, bar: Bar, run: Run) -> list[Shape]:
         """The trees of these numbers, divided together level by level."""

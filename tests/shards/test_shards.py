@@ -66,7 +66,8 @@ def test_shards_share_the_labels_and_score_as_the_whole_with_a_wide_beam(
     for k in (1, 5, 60):
         expected, found = whole.score(corpus, k), opened.score(corpus, k)
         assert np.array_equal(found.ids, expected.ids)
-        assert np.array_equal(found.values, expected.values)
+        # a node with fewer children adds up in another order
+        np.testing.assert_allclose(found.values, expected.values, rtol=1e-5)
 
 
 def test_with_the_usual_beam_shards_miss_nothing_much(corpus: Corpus, tmp_path: Path) -> None:

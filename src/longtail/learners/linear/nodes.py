@@ -21,9 +21,9 @@ from longtail.learners.linear.kernels import (
     SolverOptions,
     Workspace,
     clear,
+    features_kept,
     solve,
     sparse_weights,
-    touched_features,
 )
 from longtail.learners.linear.problems import (
     Levels,
@@ -214,9 +214,9 @@ def _solved(
         problem = with_copies(problem, noise, documents.noise.copies)
     work = _scratch.workspace(documents.n_features, width)
     used = solve(documents.rows, documents.norms, problem, noise, options, seed, work, LANES[width])
-    touched = touched_features(work, used)
+    kept, bits = features_kept(work, used, np.float32(options.prune), LANES[width])
     try:
-        yield lambda low, high: Separators(*sparse_weights(work, touched, low, high, options.prune))
+        yield lambda low, high: Separators(*sparse_weights(work, kept, bits, low, high, options.prune))
     finally:
         clear(work, used)
 

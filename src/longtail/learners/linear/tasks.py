@@ -21,6 +21,8 @@ PAIRS_PER_TASK = 200_000
 COST_PER_BATCH = 2e8
 #: Nodes with no more children are solved together with narrow levels below them.
 NARROW = 8
+#: Their children side by side, at most: three levels of halves, whose weights stay in the cache.
+SIDE_BY_SIDE = 16
 
 
 class Layout(NamedTuple):
@@ -99,7 +101,7 @@ def _levels(tree: int, root: int, shape: Shape, layout: Layout, seed: int) -> Le
     frontier, used = [root], 0
     while frontier:
         widths = [int(shape.slot_start[node + 1] - shape.slot_start[node]) for node in frontier]
-        if used + sum(widths) > WIDEST:
+        if used + sum(widths) > SIDE_BY_SIDE:
             break
         rows.append(frontier)
         for node, width in zip(frontier, widths, strict=True):

@@ -11,6 +11,9 @@ from longtail.run import Run
 #: Centres have settled when a round raises the mean cosine by less.
 TOLERANCE = 1e-4
 ROUNDS = 50
+#: Rows with fewer entries than so many times the features are copied, with columns of their own: centres are no wider
+#: than needed then. Others are read where they lie.
+WORTH_A_COPY = 2
 
 
 def balanced(rows: SparseRows, n_features: int, size: int, run: Run, *, name: str = "balanced") -> NDArray[np.int32]:
@@ -39,24 +42,28 @@ def balanced(rows: SparseRows, n_features: int, size: int, run: Run, *, name: st
 
 def halves(rows: SparseRows, n_features: int, members: Ints, rng: np.random.Generator) -> list[Ints]:
     """Two halves of some of the rows (at least 2), the first never the larger."""
-    own, used = with_own_columns(rows, members, np.full(n_features, -1, dtype=np.int32))
     first, second = rng.choice(len(members), size=2, replace=False)
-    in_first = in_first_half(own, len(used), first, second, TOLERANCE, ROUNDS)
+    own, which, columns = rows, members, n_features
+    if (rows.start[members + 1] - rows.start[members]).sum() < WORTH_A_COPY * n_features:
+        own, used = with_own_columns(rows, members, np.full(n_features, -1, dtype=np.int32))
+        which, columns = np.arange(len(members), dtype=np.int32), len(used)
+    in_first = in_first_half(own, which, columns, (first, second), TOLERANCE, ROUNDS)
     return [members[in_first], members[~in_first]]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def in_first_half(
-    rows: SparseRows, n_features: int, first: int, second: int, tolerance: float, max_rounds: int
+    rows: SparseRows, which: Ints, n_features: int, seeds: tuple[int, int], tolerance: float, max_rounds: int
 ) -> Bools:
-    """Balanced spherical 2-means over all rows: True for the rows of the first half, which is never the larger.
+    """Balanced spherical 2-means over some of the rows: True for the rows of the first half, which is never the larger.
 
-    first, second  the rows that seed the two centres. By the difference of their cosines to the centres, the lower
+    seeds  which of them the two centres begin with. By the difference of their cosines to the centres, the lower
     half of the rows goes to one child, the upper to the other; centres follow; until the mean cosine grows by less
     than `tolerance`.
     """
     indptr, indices, values = rows.start, rows.indices, rows.values
-    n = len(indptr) - 1
+    n = len(which)
+    first, second = which[seeds[0]], which[seeds[1]]
     half = n // 2
     centre = np.zeros((n_features, 2), dtype=np.float32)
     difference = np.zeros(n, dtype=np.float32)
@@ -73,7 +80,7 @@ def in_first_half(
     for number in range(max_rounds):
         for i in range(n):
             a, b = np.float32(0), np.float32(0)
-            for p in range(indptr[i], indptr[i + 1]):
+            for p in range(indptr[which[i]], indptr[which[i] + 1]):
                 a += values[p] * centre[indices[p], 0]
                 b += values[p] * centre[indices[p], 1]
             nearer[i, 0], nearer[i, 1] = a * scale[0], b * scale[1]
@@ -94,7 +101,7 @@ def in_first_half(
             # a row that changes its half is taken out of one sum and added to the other
             side = 0 if is_first else 1
             if number == 0 or is_first != in_first[i]:
-                for p in range(indptr[i], indptr[i + 1]):
+                for p in range(indptr[which[i]], indptr[which[i] + 1]):
                     f, v = indices[p], values[p]
                     squares[side] += np.float64(v) * (2 * np.float64(sums[f, side]) + v)
                     sums[f, side] += v

@@ -173,9 +173,11 @@ class Bonsai(LabelTree):
     def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
         if len(members) <= self.max_leaf or depth >= self._levels(vectors.n_labels):
             return None
-        # features are renumbered, so that centres are no wider than needed
-        rows, used = with_own_columns(vectors.vectors, members, np.full(vectors.n_features, -1, dtype=np.int32))
-        cluster = k_means(rows, len(used), self.branches, rng, run)
+        rows, width = vectors
+        if len(members) < vectors.n_labels:  # features are renumbered, so that centres are no wider than needed
+            rows, used = with_own_columns(rows, members, np.full(width, -1, dtype=np.int32))
+            width = len(used)
+        cluster = k_means(rows, width, self.branches, rng, run)
         if cluster.max() == 0:
             return None
         return [members[cluster == c] for c in range(cluster.max() + 1)]

@@ -73,8 +73,12 @@ class RayEngine:
         try:
             ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **own)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            where = "on this machine" if address is None else f"at {address}"
-            raise UsageError(f"no Ray cluster {where}: {first_line(error)}") from None
+            if address is None:
+                raise UsageError(f"Ray does not start on this machine: {first_line(error)}") from None
+            raise UsageError(
+                f"no Ray cluster that lets us in at {address}: {first_line(error)}; one that was started with a token "
+                "needs RAY_AUTH_MODE=token and the same token here"
+            ) from None
         engine._started = True
         return engine
 

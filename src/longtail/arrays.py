@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import pickle
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -43,16 +41,11 @@ def _or_nothing(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, An
     return loaded
 
 
-def give_back() -> None:
-    """Gives memory that was freed in small pieces back to the system, where its allocator would keep it (glibc)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
-
-
 Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 Shorts = NDArray[np.uint16]
 Ints = NDArray[np.int32]
+UnsignedInts = NDArray[np.uint32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

@@ -33,6 +33,24 @@ class ModelError(LongtailError):
     """A model directory that is missing something, was altered, or is of another version."""
 
 
+#: What is said where the system gave less memory than was counted on.
+OUT_OF_MEMORY = "out of memory; --dry-run tells what training needs, --memory 2GB makes it do with less or refuse"
+
+#: What libraries say when the system gives them no memory, threads or room to map files into; none has an error of its
+#: own for it.
+_NO_ROOM = ("cannot allocate memory", "can't allocate memory", "can't start new thread", "failed to map segment",
+            "not enough memory", "unable to allocate", "std::bad_alloc", "out of memory")  # fmt: skip
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether this error, or one that it comes from, says that there is no memory left."""
+    while error is not None:
+        if isinstance(error, MemoryError) or any(said in str(error).lower() for said in _NO_ROOM):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def printable(message: str) -> str:
     """One line without control characters: messages quote data files, and a terminal obeys what it is sent."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in message)

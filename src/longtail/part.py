@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +20,32 @@ from numpy.typing import NDArray
 from longtail.capabilities import Capabilities
 from longtail.errors import UsageError, nearest
 
+if TYPE_CHECKING:
+    from longtail.plan import Sizes, Stage
+    from longtail.run import Run
+
 Arrays = Mapping[str, NDArray[Any]]
 
 #: Registered names by "module:Class"; the registry fills it, for it knows parts and parts know nothing of it.
 NAMES: dict[str, str] = {}
+
+
+_CHECKED_BEFORE = ContextVar("checked before", default=False)
+
+
+@contextmanager
+def restoring_checked_arrays(checked: bool) -> Iterator[None]:
+    """Around `restore`: whether the very same arrays went through all checks before."""
+    before = _CHECKED_BEFORE.set(checked)
+    try:
+        yield
+    finally:
+        _CHECKED_BEFORE.reset(before)
+
+
+def checked_before() -> bool:
+    """For `restore`: whether checks that read whole arrays can be left out; those of types and sizes cannot."""
+    return _CHECKED_BEFORE.get()
 
 
 def shown_name(part: Part | type[Part]) -> str:
@@ -55,6 +79,10 @@ class Part:
     """Base of all parts; subclasses are `@dataclass(kw_only=True)` with `option` fields."""
 
     kind: ClassVar[str] = "part"
+    #: Options that need less memory with these values, most telling first; a fit that does not fit names them.
+    leaner: ClassVar[Mapping[str, Any]] = {}
+    #: Bytes that its libraries hold beside those of the core install.
+    libraries: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         self.validate()
@@ -72,6 +100,15 @@ class Part:
     def capabilities(self) -> Capabilities:
         """What it takes and gives; parts that hold parts make it up from theirs."""
         return Capabilities()
+
+    # what a fit needs
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """The stages of its fit on a corpus of these sizes; nothing for parts that hardly need time or memory."""
+        return []
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        """What it makes of these sizes: those of the corpus that the parts behind it see."""
+        return sizes
 
     # scikit-learn's habits
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from longtail.errors import UsageError, nearest
+from longtail.errors import UsageError, nearest, out_of_memory
 from longtail.part import NAMES, Part, require_field
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Entry:
         except ImportError as error:
             if not self.extra:
                 raise
+            if out_of_memory(error):  # it is there, and does not fit
+                raise MemoryError(str(error)) from None
             raise UsageError(
                 f"'{self.name}' needs the extra '{self.extra}': pip install 'longtail[{self.extra}]' ({error})"
             ) from None

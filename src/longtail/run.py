@@ -95,6 +95,7 @@ class Run:
     hardware     what networks are trained on
     memory       bytes that the process may hold, or None for no limit; never changes a result
     engine       where `map_shared` runs: the threads of this process, or a Ray cluster; never changes a result
+    at_once      tasks that go on at the same time where memory allows no more, 0 for one per thread
     """
 
     seed: int = 0
@@ -105,6 +106,7 @@ class Run:
     hardware: Hardware = Hardware()
     memory: int | None = None
     engine: Engine = LocalEngine()
+    at_once: int = 0
 
     def child(self, name: str) -> Run:
         """The run of something nested: seed, titles and checkpoint folder of its own; its stages count here, too."""
@@ -130,6 +132,11 @@ class Run:
     @property
     def workers(self) -> int:
         return self.threads or available_cores()
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that go on at the same time."""
+        return min(self.workers, self.at_once or self.workers)
 
     def seed_of(self, name: str) -> int:
         """A 63-bit seed for the stream of that name, independent of the order in which streams are asked for."""
@@ -161,7 +168,7 @@ class Run:
         cost: Callable[[Task], float] | None = None,
     ) -> list[Result]:
         """function over tasks on the run's threads, results in task order; the costliest tasks start first."""
-        return thread_map(function, tasks, workers=self.workers, cost=cost, run=self, title=title)
+        return thread_map(function, tasks, workers=self.tasks, cost=cost, run=self, title=title)
 
     def map_shared(
         self,

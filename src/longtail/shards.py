@@ -21,7 +21,7 @@ from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.keep.shard_folders import Shard, shard_folders
 from longtail.learners.linear.base import LinearLearner
-from longtail.learners.linear.shards import Lists, lists_of, merged
+from longtail.learners.linear.shards import Lists, merged
 from longtail.learners.pipeline import Pipeline
 from longtail.registry import name_of
 from longtail.run import Run
@@ -139,7 +139,7 @@ def _list_rows(asked: _Asked, rows: _Rows) -> Lists:
     tagger = _opened(asked.open, rows.directory)
     corpus = tagger.pipeline.with_features(_corpus(tagger, rows), Run(threads=1))
     learner = cast(LinearLearner, tagger.learner)
-    return lists_of(learner, learner.rows_of(corpus), 0, len(corpus), asked.k)
+    return learner.lists(learner.rows_of(corpus), 0, len(corpus), asked.k)
 
 
 def _corpus(tagger: Tagger, rows: _Rows) -> Corpus:

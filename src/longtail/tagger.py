@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
 from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
+from longtail.learners import planning
 from longtail.learners.pipeline import Pipeline
-from longtail.part import Part, default_of
-from longtail.registry import build, check_bounds, check_registered, config_of
+from longtail.memory import give_back
+from longtail.part import Part, default_of, restoring_checked_arrays
+from longtail.plan import Plan, Sizes
+from longtail.registry import build, check_bounds, check_registered, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere
@@ -117,10 +121,17 @@ class Tagger:
             self.pipeline.check(valid)
         if not corpus.labels.documents:
             corpus = corpus.counted()
+        if run.memory is not None:
+            run = planning.checked(self.pipeline, Sizes.of(corpus), run)
         self.pipeline.learn(corpus, Fit(run, valid, shard=share))
         self.labels_ = corpus.labels
         self.share_ = None if share is None else Share(share, corpus.fingerprint)
+        give_back()
         return self
+
+    def plan(self, corpus: Corpus, *, run: Run | None = None) -> Plan:
+        """What `fit` will take: seconds and bytes of each stage, narrowed to the run's memory where it has a limit."""
+        return planning.plan_of(self.pipeline, Sizes.of(corpus), run or self._run())
 
     # predicting
     def predict(
@@ -131,16 +142,27 @@ class Tagger:
             raise UsageError('predict takes a list of texts: predict(["some text"]), not predict("some text")')
         if not 0 <= threshold <= 1:
             raise UsageError(f"the threshold must lie between 0 and 1, not {threshold:g}")
+        if run is None and isinstance(documents, list) and len(documents) == 1:
+            found = self._of_one_text(documents[0], k)
+            if found is not None:
+                return [self._named(*found, threshold)]
         corpus = documents if isinstance(documents, Corpus) else self.corpus_of(documents)
         scores = self.score(corpus, k, run=run)
+        return [self._named(ids, values, threshold) for ids, values in zip(scores.ids, scores.values, strict=True)]
+
+    def _of_one_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """Labels and scores of one text without the overhead of a corpus; None where only the general way will do."""
+        self._require_fitted()
+        if not isinstance(text, str) or type(k) is not int or k < 1:
+            return None  # refused there
+        return self.pipeline.score_text(text, k)
+
+    def _named(self, ids: NDArray[np.int32], values: NDArray[np.float32], threshold: float) -> list[tuple[str, float]]:
         names = self.labels_.names
         return [
-            [
-                (names[label], value)
-                for label, value in zip(ids, values, strict=True)
-                if label >= 0 and value >= threshold
-            ]
-            for ids, values in zip(scores.ids.tolist(), scores.values.tolist(), strict=True)
+            (names[label], value)
+            for label, value in zip(ids.tolist(), values.tolist(), strict=True)
+            if label >= 0 and value >= threshold
         ]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -198,6 +220,13 @@ class Tagger:
             return evaluate(scores, aligned, **options)
 
     # keeping
+    def convert(self, weights: str) -> Self:
+        """Keeps the weights of all linear learners in it as float32, float16 or int8; what was rounded stays so."""
+        self._require_fitted()
+        if not self.pipeline.convert_weights(weights):
+            raise UsageError(f"{name_of(self.learner)} has no weights to convert: label trees and one-vs-all have")
+        return self
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a model directory, whole or not at all; that of a shard lies in `path`, beside those of the others."""
         from longtail.keep.model import save_model
@@ -224,7 +253,12 @@ class Tagger:
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:
-        """Opens a model directory, or a folder with all shards of a model; `verify` checks every file first."""
+        """Opens a model directory, or a folder with all shards of a model.
+
+        verify  checks every file as a whole, unless this machine has done so since the files last changed; such a
+                model opens in milliseconds. False leaves the checksums out, not the checks of what is read
+        """
+        from longtail.keep.cache import remember
         from longtail.keep.model import load_model
         from longtail.keep.older import modern, outgrown
 
@@ -232,11 +266,16 @@ class Tagger:
             return joined(path, [cls.load(each, verify=verify, threads=threads) for each in shards])
         loaded = load_model(path, verify=verify, threads=threads)
         if not loaded.outdated:
-            return cls._restored(path, loaded, threads)
-        try:
-            return cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
-        except (ModelError, UsageError) as error:
-            raise outgrown(path, loaded, error) from error
+            tagger = cls._restored(path, loaded, threads)
+        else:
+            try:
+                tagger = cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
+            except (ModelError, UsageError) as error:
+                raise outgrown(path, loaded, error) from error
+        if not loaded.checked:
+            loaded.let_go()
+            remember(loaded.key)
+        return tagger
 
     @classmethod
     def _restored(cls, path: str | Path, loaded: Loaded, threads: int) -> Self:
@@ -249,7 +288,7 @@ class Tagger:
         if set(loaded.states) != set(parts):
             raise ModelError(f"{path}: files for {sorted(loaded.states)} where {sorted(parts)} are needed")
         for stem, part in parts.items():
-            with restoring(path, stem):
+            with restoring(path, stem), restoring_checked_arrays(loaded.checked):
                 part.restore(loaded.states[stem])
         with restoring(path, "learner"):
             tagger.pipeline.finish_restoring()

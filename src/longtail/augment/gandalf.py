@@ -22,6 +22,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.graphs.label_walk import KINDS, label_graph, soft_annotations
 from longtail.part import option
+from longtail.plan import Sizes, Stage
 from longtail.registry import name_of
 from longtail.run import Run
 
@@ -58,6 +59,11 @@ class GraphAugmenter(Augmenter):
         found.data *= np.float32(self.strength)
         return found
 
+    def graph_stage(self, sizes: Sizes) -> Stage:
+        """Walks over all labels: visited ones and their neighbours."""
+        edges = sizes.labels * self.neighbours
+        return Stage("label graph", sizes.pairs / 1e5 + edges / 1e6, 48 * edges + 60 * sizes.pairs)
+
     def texts_of(self, corpus: Corpus) -> Sequence[str]:
         if corpus.texts is None:
             raise UsageError(f"'{name_of(self)}' puts label texts beside documents, and {corpus.name} has no texts")
@@ -69,6 +75,15 @@ class Gandalf(GraphAugmenter):
     """Adds the labels' texts as documents."""
 
     space: ClassVar[str] = "texts"
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        made = self.planned(sizes)
+        added = made.texts_bytes - sizes.texts_bytes + 150 * (made.documents - sizes.documents)
+        return [self.graph_stage(sizes), Stage("augment", sizes.labels / 1e5, 2 * added, added)]
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        pairs = sizes.labels * (1 + (self.neighbours // 3 if self.soft else 0))
+        return sizes.with_documents(sizes.labels, sizes.label_characters, pairs, sizes.label_sample)
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """The corpus with the labels' rows behind its documents; counts stay those of the original."""

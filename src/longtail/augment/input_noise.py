@@ -18,6 +18,7 @@ from longtail.augment.base import Augmenter
 from longtail.corpus import Corpus
 from longtail.noise import FeatureNoise
 from longtail.part import option
+from longtail.plan import Sizes
 from longtail.run import Run
 from longtail.sparse import rows_of_pairs
 
@@ -34,6 +35,10 @@ class _InputNoise(Augmenter, ABC):
     @abstractmethod
     def chances(self) -> dict[str, float]:
         """What it sets of the noise's keep and swaps."""
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        copies = self.n_aug * sizes.documents_with(sizes.tail(self.tau))
+        return replace(sizes, copies=max(copies, sizes.copies))
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """Declares the copies; who trains draws them, or has them written out."""

@@ -26,6 +26,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import PAD, Tokens
 from longtail.part import Part, option
+from longtail.plan import Sizes, Stage
 from longtail.registry import name_of
 from longtail.run import Run
 from longtail.sparse import pair_keys, rows_of_pairs
@@ -77,6 +78,15 @@ class LabelMix(_Joining):
         if "tokens" in can.spaces and can.needs == ("texts",):
             return learner, [LabelMixTokens(**self.get_params())]
         return None
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        added = self.planned(sizes).texts_bytes - sizes.texts_bytes + 150 * sizes.documents
+        return [self.graph_stage(sizes), Stage("augment", sizes.documents / 1e5, 2 * added, added)]
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        rows = int(self.probability * sizes.documents)
+        characters = sizes.characters + sizes.label_characters * rows // max(1, sizes.labels)
+        return sizes.with_documents(rows, int(self.probability * characters), 3 * sizes.pairs, sizes.sample)
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         texts = self.texts_of(corpus)

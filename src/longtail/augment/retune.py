@@ -23,6 +23,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.part import option
+from longtail.plan import Sizes
 from longtail.registry import name_of
 from longtail.sparse import rows_of_pairs
 
@@ -45,6 +46,12 @@ class Retune(Augmenter):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(spaces=("classifier" if self.vectors else self.space,), judge=True)
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        """Of the second stage."""
+        rows = self.copies * sizes.documents_with(sizes.frequency <= self.rarest) if self.rows == "duplicates" else 0
+        share = rows / max(1, sizes.documents)
+        return sizes.with_documents(rows, int(share * sizes.characters), int(share * sizes.pairs))
 
     def judged(self, corpus: Corpus, judge: Any, fit: Fit) -> Judged:
         rare = ~corpus.labels.head_by_count(self.rarest)

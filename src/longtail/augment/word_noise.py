@@ -17,6 +17,7 @@ from longtail.augment.input_noise import tail_documents
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.part import option
+from longtail.plan import Sizes, Stage
 from longtail.run import Run
 
 
@@ -32,6 +33,16 @@ class _WordNoise(Augmenter, ABC):
     @abstractmethod
     def noisy(self, words: list[str], rng: np.random.Generator) -> list[str]:
         """One copy of a text, as words."""
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        made = self.planned(sizes)
+        added = made.texts_bytes - sizes.texts_bytes + 100 * (made.documents - sizes.documents)
+        return [Stage("augment", (made.characters - sizes.characters) / 2e6, 2 * added, added)]
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        rows = self.n_aug * sizes.documents_with(sizes.tail(self.tau))
+        share = rows / max(1, sizes.documents)
+        return sizes.with_documents(rows, int(share * sizes.characters), int(share * sizes.pairs), sizes.sample)
 
     def apply(self, corpus: Corpus, run: Run) -> Corpus:
         """The corpus with the copies behind its documents; labels are those of the original."""

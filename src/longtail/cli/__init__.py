@@ -12,6 +12,7 @@ import typer
 from longtail import __version__
 from longtail.cli import analyse
 from longtail.cli.compare import compare
+from longtail.cli.convert import convert
 from longtail.cli.demo import demo
 from longtail.cli.evaluate import evaluate
 from longtail.cli.inspect import inspect
@@ -19,7 +20,7 @@ from longtail.cli.methods import methods
 from longtail.cli.predict import predict
 from longtail.cli.recipes import recipes
 from longtail.cli.train import train
-from longtail.errors import LongtailError, nearest
+from longtail.errors import OUT_OF_MEMORY, LongtailError, nearest, out_of_memory
 
 app = typer.Typer(
     name="longtail",
@@ -30,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: longtail demo",
 )
-for verb in (demo, train, predict, evaluate, compare, inspect, methods, recipes):
+for verb in (demo, train, predict, evaluate, compare, inspect, convert, methods, recipes):
     app.command(verb.__name__)(verb)
 app.add_typer(analyse.app, name="analyse")
 
@@ -68,13 +69,19 @@ def run(arguments: Sequence[str]) -> int:
         return _fail("interrupted", 130)
     except BrokenPipeError:
         return _reader_left()
-    except MemoryError as error:
-        return _fail(f"out of memory ({error})" if str(error) else "out of memory")
+    except MemoryError:
+        return _fail(OUT_OF_MEMORY)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}")
+        return _fail(OUT_OF_MEMORY if out_of_memory(error) else f"{where}{error.strerror or error}")
     except _ParserError as error:
         return _parser_failure(error)
+    except Exception as error:
+        from longtail.memory import exhausted
+
+        if out_of_memory(error) or exhausted():
+            return _fail(OUT_OF_MEMORY)
+        raise
     if code == 130:
         return _fail("interrupted", 130)
     return code if isinstance(code, int) else 0

@@ -26,6 +26,14 @@ def start_run(*, seed: int = 0, threads: int = 0, quiet: bool = False) -> Run:
     return Run(seed=seed, threads=threads, progress=Bars() if show else SILENT)
 
 
+def allowed_memory(given: str | None, run: Run) -> int | None:
+    """Bytes that the run may hold: as given, else 80 % of what is free."""
+    from longtail.memory import default_memory
+    from longtail.plan import parse_size
+
+    return parse_size(given) if given is not None else default_memory(run.workers)
+
+
 def stdout_console() -> Console:
     from rich.console import Console
 
@@ -99,12 +107,9 @@ class _Bar:
 
 def peak_memory_megabytes() -> float | None:
     """The most memory this process has held so far, or None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+    from longtail.memory import peak
+
+    return peak() / 1e6 or None
 
 
 def numbers(text: str, option: str) -> list[int]:

@@ -17,6 +17,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no summary.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
 
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory that may be used, as in 500MB or 4GB (default: 80 % of what is free); never changes a model.",
+        show_default=False,
+    ),
+]
+
 _DATA = "Data"
 LabelsFile = Annotated[
     Path | None,
@@ -64,8 +74,16 @@ TrainingData = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
 ]
 ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.", show_default=False)]
+PlannedOutput = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="The model directory to write; not needed for --dry-run.", show_default=False),
+]
 Valid = Annotated[
     Path | None, typer.Option("--valid", help="Data to tune on, for methods that do.", show_default=False)
+]
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only tell how long training will take and how much memory it needs.")
 ]
 
 _METHOD = "Method"

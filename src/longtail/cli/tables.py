@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from longtail.evaluate import Report
+    from longtail.plan import Plan
 
 #: Figures of the first table and what each one says.
 MEANINGS = {
@@ -82,3 +83,28 @@ def tail_words(share: float) -> str:
 
 def _figure(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}"
+
+
+def show_plan(plan: Plan, learner: str, console: Console) -> None:
+    """What training will take, stage by stage."""
+    from longtail.plan import shown_size
+
+    sizes = plan.sizes
+    features = f", about {sizes.features:,} features" if sizes.features else ""
+    console.print(f"[bold]{learner}[/bold] on {sizes.documents:,} documents, {sizes.labels:,} labels{features}")
+    table = plain_table("stage", "time", "memory")
+    table.add_row("interpreter and libraries", "", shown_size(plan.base))
+    for stage, peak in zip(plan.stages, plan.peaks(), strict=True):
+        table.add_row(escape(stage.name), _duration(stage.seconds), shown_size(peak))
+    table.add_row("[bold]in all[/bold]", _duration(plan.seconds), f"[bold]{shown_size(plan.peak)}[/bold]")
+    console.print(table)
+    if plan.memory is not None:
+        verdict = f"it fits, with {plan.at_once} tasks at once" if plan.fits else "it does not fit"
+        console.print(f"{shown_size(plan.memory)} are allowed: {verdict}")
+
+
+def _duration(seconds: float) -> str:
+    """A rough time for a person."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

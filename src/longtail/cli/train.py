@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.cli import options
 from longtail.cli.console import (
+    allowed_memory,
     note,
     peak_memory_megabytes,
     print_json,
     start_run,
     stdout_console,
 )
-from longtail.cli.data import DataOptions
+from longtail.cli.data import DataOptions, check_reading
 from longtail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ STAGES = ("read", "features", "cluster", "train", "save")
 
 def train(
     data: options.TrainingData,
-    output: options.ModelOutput,
+    output: options.PlannedOutput = None,
     recipe: options.Recipe = None,
     learner: options.Learner = None,
     augment: options.Augment = None,
@@ -46,6 +47,8 @@ def train(
     engine: options.Engine = options.EngineName.local,
     address: options.Address = None,
     shard: options.ShardOption = None,
+    memory: options.Memory = None,
+    dry_run: options.DryRun = False,
     devices: options.Devices = 1,
     nodes: options.Nodes = 1,
     precision: options.PrecisionOption = options.Precision.full,
@@ -60,10 +63,13 @@ def train(
     from longtail.shards import check_shard
 
     share = None if shard is None else Shard.parse(shard)
-    if share is None and shard_folders(output):
+    if output is None and not dry_run:
+        raise UsageError("--output is needed: the model directory to write, as in -o model")
+    if output is not None and share is None and shard_folders(output):
         raise UsageError(f"{output} holds a model in shards; choose another folder")
-    folder = output if share is None else shard_folder(output, share)
-    check_model_output(folder, overwrite=overwrite)
+    folder = output if output is None or share is None else shard_folder(output, share)
+    if folder is not None:
+        check_model_output(folder, overwrite=overwrite)
     from longtail import engines
     from longtail.recipe import Recipe
     from longtail.registry import name_of
@@ -79,17 +85,29 @@ def train(
     check_shard(tagger.pipeline, share)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     # what long fits keep on the way: the same command goes on from there after it was killed
-    run.checkpoints = folder.absolute().parent / f".{folder.name}.unfinished"
+    run.checkpoints = folder and folder.absolute().parent / f".{folder.name}.unfinished"
+    run.memory = allowed_memory(memory, run)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    check_reading(data, run)
     corpus = how.read(data, run)
+    fitting = tagger.plan(corpus, run=run)
+    if dry_run or output is None or folder is None:
+        if json:
+            print_json(fitting.to_dict())
+            return
+        from longtail.cli.tables import show_plan
+
+        show_plan(fitting, name_of(tagger.learner), stdout_console())
+        return
     held_out = None if valid is None else how.read(valid, run, split="valid")
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid: '{name_of(tagger.learner)}' tunes nothing on validation data, and makes no use of it")
     tagger.fit(corpus, valid=held_out, run=run, shard=share)
     with run.stage("save"):
         tagger.save(output, overwrite=overwrite)
-    shutil.rmtree(run.checkpoints, ignore_errors=True)
-    summary = summarise(tagger, corpus, run.seconds, folder)
+    if run.checkpoints is not None:
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
+    summary = summarise(tagger, corpus, run.seconds, folder) | {"planned_memory_mb": round(fitting.peak / 1e6, 1)}
     if json:
         print_json(summary)
     elif not quiet:
@@ -144,8 +162,9 @@ def _show(summary: dict[str, Any], output: Path) -> None:
     )
     spent = [f"{name} {seconds:.1f} s" for name, seconds in summary["seconds"].items() if seconds >= 0.05]
     console.print(f"  {', '.join(spent)}")
-    peak = summary["peak_memory_mb"]
-    console.print(f"  model {summary['model_mb']:,.1f} MB" + (f", peak memory {peak:,.0f} MB" if peak else ""))
+    peak = f", peak memory {summary['peak_memory_mb']:,.0f} MB" if summary["peak_memory_mb"] else ""
+    planned = f" ({summary['planned_memory_mb']:,.0f} MB were expected)" if peak else ""
+    console.print(f"  model {summary['model_mb']:,.1f} MB{peak}{planned}")
     console.print("next:")
     console.print(f"  longtail evaluate {output} TEST-FILE")
     console.print(f'  echo "some text" | longtail predict {output} -')

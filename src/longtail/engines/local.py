@@ -87,7 +87,7 @@ class LocalEngine:
         cost: Callable[[Task], float] | None = None,
     ) -> list[Result]:
         return thread_map(
-            lambda task: function(shared, task), tasks, workers=run.workers, cost=cost, run=run, title=title
+            lambda task: function(shared, task), tasks, workers=run.tasks, cost=cost, run=run, title=title
         )
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ baseline for sentence embeddings); here words are weighted by TF-IDF.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,9 +22,14 @@ from longtail.features.tfidf import Tfidf
 from longtail.features.vector_file import vectors_of
 from longtail.features.vectors import word_vectors
 from longtail.part import Arrays, option, prefixed, under
+from longtail.plan import Sizes, Stage
 from longtail.run import Run
 from longtail.sparse import row_sums
 
+#: Numbers per vector of the sources that come as packages; others are taken to be as wide.
+WIDTHS = {"encoder": 384, "words": 50, "file": 384}
+#: Documents that an encoder reads per second and core, at 256 word pieces each.
+ENCODED = 12
 #: What is left of a row counts as nothing if it is no longer than this share of the row.
 ROUNDING = 1e-5
 
@@ -89,6 +94,16 @@ class Dense(Features):
         found = source.learn(documents, run)
         self._fitted(source, _common_components(found, self.removed))
         return self._finished(found)
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Vectors, once as they are found and once without their common components, and then as sparse rows."""
+        made = self.planned(sizes)
+        beside = sum(stage.peak for stage in Tfidf().plan(sizes, run)) if self.source == "words" else 300 << 20
+        seconds = sizes.documents / (ENCODED * run.workers if self.source == "encoder" else 20_000)
+        return [Stage("features", seconds, beside + 5 * 4 * made.nonzeros, made.X_bytes)]
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        return replace(sizes, features=WIDTHS[self.source], nonzeros=WIDTHS[self.source] * sizes.documents)
 
     # using
     def transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.base import Features
 from longtail.part import Arrays, option, prefixed, under
+from longtail.plan import Sizes, Stage, named
 from longtail.registry import build, name_of
 from longtail.run import Run
 from longtail.sparse import row_sums, rows_of_pairs
@@ -57,6 +58,16 @@ class Join(Features):
 
     def of_corpus(self, corpus: Corpus, run: Run) -> sp.csr_matrix:
         return self._joined(run, lambda part, own: part.of_corpus(corpus, own))
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Part by part; each part's rows are scaled, and copied once more when all are put side by side."""
+        stages = [stage for part in self.parts for stage in named(name_of(part), part.plan(sizes, run))]
+        beside = self.planned(sizes).X_bytes
+        return [*stages, Stage("join", beside / 2e8, 2 * beside)]
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        made = [part.planned(sizes) for part in self.parts]
+        return replace(sizes, features=sum(s.features for s in made), nonzeros=sum(s.nonzeros for s in made))
 
     @property
     def n_features_(self) -> int:

@@ -7,8 +7,8 @@ documents fitted on weighs (1 + ln tf) (ln((1 + n) / (1 + df)) + 1); rows are th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from longtail.errors import UsageError
 from longtail.features import kernels
 from longtail.features.base import Features
+from longtail.features.estimate import Words, words_of
+from longtail.features.one_text import Row, Terms, weighed_text
 from longtail.features.terms import (
     CHUNK_CHARACTERS,
     ChunkTerms,
@@ -28,8 +30,10 @@ from longtail.features.terms import (
     merged_columns,
     terms_of,
 )
-from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
-from longtail.part import Arrays, option
+from longtail.features.tokenise import word_table
+from longtail.features.vocabulary import NO_TERMS, Vocabulary, frozen, gather_terms, select
+from longtail.part import Arrays, checked_before, option
+from longtail.plan import Sizes, Stage
 from longtail.run import Run
 
 #: Rows of a chunk as indptr int64, columns int32 and values float32.
@@ -52,6 +56,7 @@ class Tfidf(Features):
 
     #: Characters a task takes; results do not depend on it.
     chunk_characters: ClassVar[int] = CHUNK_CHARACTERS
+    leaner: ClassVar[Mapping[str, Any]] = {"min_df": 2, "hash_bits": 18}
 
     ngrams: int = option(1, "longest word n-gram, in words", low=1, high=8)
     min_df: int = option(1, "leave out terms in fewer documents (measured: once-only words help rare labels)", low=1)
@@ -137,6 +142,30 @@ class Tfidf(Features):
             f"{self.max_df:g} (max_df) of the {documents} documents; lower tfidf.min_df or raise tfidf.max_df"
         )
 
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Counts of all chunks are held until the last is weighed; rows are copied once more when they are stacked."""
+        words = words_of(sizes, self.ngrams, self.max_df)
+        made = self.planned(sizes)
+        chunks = -(-sizes.characters // self.chunk_characters)
+        # a chunk's own table of words: spelling, place, hash, number
+        tables = chunks * min(words.terms, int(words.terms / max(1, chunks) ** words.power)) * 34
+        gathered = words.terms * (150 if self.hash_bits is None else 0)
+        busy = min(run.tasks, chunks) * min(self.chunk_characters, sizes.characters) * 10 * self.ngrams
+        peak = 8 * words.entries + tables + max(busy, gathered, 16 * made.nonzeros)
+        seconds = self.ngrams * sizes.characters / 12e6 / min(run.tasks, 4)
+        return [Stage("features", seconds, int(1.1 * peak), made.X_bytes + self._vocabulary_bytes(words))]
+
+    def _vocabulary_bytes(self, words: Words) -> int:
+        return 45 * words.in_at_least(self.min_df) if self.hash_bits is None else 4 << self.hash_bits
+
+    def planned(self, sizes: Sizes) -> Sizes:
+        words = words_of(sizes, self.ngrams, self.max_df)
+        terms = min(words.in_at_least(self.min_df), self.max_features or words.terms)
+        # terms that are left out are rare: each stands in fewer than min_df documents
+        rare = (words.terms - words.in_at_least(self.min_df)) * (self.min_df + 1) / 2
+        kept = max(sizes.documents, int(words.kept - rare))
+        return replace(sizes, features=1 << self.hash_bits if self.hash_bits else terms, nonzeros=kept)
+
     # using
     def transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
         texts, run = _checked(texts), run or Run()
@@ -180,6 +209,19 @@ class Tfidf(Features):
         self.idf_: NDArray[np.float32] = frozen(idf)
         self._vocabulary_ = vocabulary
         self._terms_: list[str] | None = None
+        self._lookup_: Terms | None = None
+
+    def transform_one(self, text: str) -> Row | None:
+        self._require_fitted()
+        lookup = self._lookup_
+        if lookup is None or (lookup.n, lookup.sublinear) != (self.ngrams, self.sublinear):
+            known = self._vocabulary_ or NO_TERMS
+            mask = np.uint64(self.n_features_ - 1 if self._vocabulary_ is None else 0)
+            lookup = self._lookup_ = Terms(
+                word_table(), known.blob, known.offsets, known.slots, known.columns, known.pairs, known.pair_slots,
+                self.idf_, self.ngrams, mask, self.sublinear,
+            )  # fmt: skip
+        return weighed_text(text, lookup)
 
     @property
     def n_features_(self) -> int:
@@ -206,7 +248,7 @@ class Tfidf(Features):
         if idf is None or idf.dtype != np.float32 or idf.ndim != 1 or not len(idf):
             raise ValueError("tfidf needs an array 'idf' of float32, one number per feature")
         idf = np.require(np.asarray(idf), requirements=["C", "A"])
-        if not np.isfinite(idf).all() or (idf < 0).any():
+        if not checked_before() and not (np.isfinite(idf).all() and (idf >= 0).all()):
             raise ValueError("tfidf's idf has numbers that are negative or not finite")
         others = {name: array for name, array in arrays.items() if name != "idf"}
         if self.hash_bits is None:

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from longtail.arrays import Floats, Ints
 from longtail.augment.base import LabelVectors
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.noise import written_out
 from longtail.part import Part
+from longtail.plan import Sizes, Stage
 from longtail.registry import name_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -45,6 +47,31 @@ class Learner(Part, ABC):
     @abstractmethod
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         """The k best labels of each document; columns are those of the corpus it was fitted on."""
+
+    def score_row(self, indices: Ints, values: Floats, k: int) -> tuple[Ints, Floats] | None:
+        """(labels, scores) of one document, as many as there are up to k: what `score` gives, without its overhead.
+
+        None from a learner that has no such way: `score` then.
+
+        indices, values  int32 and float32, contiguous: the document's row of X
+        """
+        return None
+
+    def convert_weights(self, weights: str) -> bool:
+        """Keeps the weights of all separators in a format of its name; whether there are any, in it or inside it."""
+        return False
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """The stages of `learn` on a corpus that is there already; learners that say nothing copy their features."""
+        return [Stage("train", sizes.nonzeros / 1e6, 3 * sizes.X_bytes + sizes.texts_bytes, sizes.X_bytes)]
+
+    def plan_retune(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """The stages of `retune`, beside what `learn` left; without an encoder to keep it is a fit anew."""
+        return self.plan(sizes, run)
+
+    def readable_sizes(self, sizes: Sizes) -> Sizes:
+        """As `readable`, for sizes."""
+        return sizes if not sizes.copies or self.capabilities.noise else sizes.written_out()
 
     def readable(self, corpus: Corpus) -> Corpus:
         """The corpus as this learner can read it: noisy copies are written out for one that does not draw them."""

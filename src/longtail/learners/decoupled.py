@@ -27,6 +27,7 @@ from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.part import Arrays, option, prefixed, under
+from longtail.plan import Sizes, Stage, holding, named, side_by_side
 from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores
@@ -87,6 +88,22 @@ class Decoupled(Learner):
         self.n_features_ = _width([*self.members_, *([self.gate_] if self.gate_ else [])])
         return self
 
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Both sides at the same time where that is done, each with its own documents and their features."""
+        tail = sizes.tail(self.tau) if self.head_above is None else sizes.frequency <= self.head_above
+        sides = []
+        for side, own in zip(self._sides(), (~tail, tail), strict=True):
+            part = sizes.part(sizes.documents_with(own), sizes.frequency[own])
+            part = side.readable_sizes(replace(part, copies=part.copies if own is tail else 0))
+            room = part.X_bytes + 12 * part.pairs
+            sides.append(holding("documents", room, side.plan(part, run)))
+        together = run.tasks > 1 and all(side.capabilities.side_by_side for side in self._sides())
+        both = [side_by_side("head and tail", *sides)]
+        if not together:
+            both = [stage for name, side in zip(SIDES, sides, strict=True) for stage in named(name, side)]
+        one = sizes.part(sizes.documents, np.array([sizes.documents_with(tail)]))
+        return [*both, *named("gate", OneVsAll(eps=0.1).plan(one, run))] if self.gate else both
+
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         if vectors is not None:
             raise UsageError("'decoupled' has two classifiers, and takes no vectors for one")
@@ -109,7 +126,7 @@ class Decoupled(Learner):
 
         start = time.perf_counter()
         together = all(side.capabilities.side_by_side for side in self._sides())
-        runs = thread_map(one, range(2), workers=min(2, fit.run.workers) if together else 1)
+        runs = thread_map(one, range(2), workers=min(2, fit.run.tasks) if together else 1)
         _add_wall_time(fit.run, runs, time.perf_counter() - start)
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -123,6 +140,10 @@ class Decoupled(Learner):
             opened = self.gate_.score(corpus, 1, run=run).values[:, :1]  # 0 where nothing speaks for a tail label
             values[1] = (values[1] * opened**self.gate).astype(np.float32)
         return Scores(np.hstack(ids), np.hstack(values)).sorted().top(k)
+
+    def convert_weights(self, weights: str) -> bool:
+        parts = [*self._sides(), *self.members_, *([self.gate_] if self.gate_ else [])]
+        return sum(part.convert_weights(weights) for part in parts) > 0
 
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"head": self.columns_[0], "tail": self.columns_[1]}

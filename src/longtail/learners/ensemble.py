@@ -15,7 +15,8 @@ from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.part import Arrays, option, prefixed, under
-from longtail.registry import build
+from longtail.plan import Sizes, Stage, named
+from longtail.registry import build, name_of
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -62,6 +63,14 @@ class Ensemble(Learner):
         self.n_labels_, self.n_features_ = sizes(self.members)
         return self
 
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """One member after the other, each beside those that are done."""
+        return [
+            stage
+            for number, member in enumerate(self.members)
+            for stage in named(f"{number + 1} {name_of(member)}", member.plan(member.readable_sizes(sizes), run))
+        ]
+
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         for number, member in enumerate(self.members):
             member.retune(member.readable(corpus), fit.child(f"member/{number}"), vectors)
@@ -91,6 +100,9 @@ class Ensemble(Learner):
             total = matrix if total is None else total + matrix
         total.data = np.minimum(total.data, np.float32(1))
         return Scores.from_csr(total, depth)
+
+    def convert_weights(self, weights: str) -> bool:
+        return sum(member.convert_weights(weights) for member in self.members) > 0
 
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {}

@@ -20,6 +20,7 @@ from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.learners.base import Learner
 from longtail.part import Arrays, option
+from longtail.plan import Sizes, Stage
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -41,6 +42,11 @@ class NearestDocuments(Learner):
         with fit.run.stage("train"):
             self.documents_ = SimilarDocuments.of(corpus)
         return self._sized()
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """The documents by feature, made from rows of unit length, and the documents' labels."""
+        kept = sizes.X_bytes + 8 * (sizes.features + sizes.pairs)
+        return [Stage("train", sizes.nonzeros / 3e7, 40 * sizes.nonzeros + kept, kept)]
 
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         return self.learn(corpus, fit)

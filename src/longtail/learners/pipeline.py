@@ -21,8 +21,10 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.base import Features
 from longtail.fit import Fit
+from longtail.learners import planning
 from longtail.learners.base import Learner
 from longtail.part import Arrays, Part, option, prefixed, under
+from longtail.plan import Sizes, Stage
 from longtail.registry import build, entries, name_of
 from longtail.rerank.base import Reranker
 from longtail.run import Run
@@ -131,6 +133,8 @@ class Pipeline(Learner):
         plain = corpus
         corpus = self._rewritten(corpus, "features", run)
         valid = fit.valid and self.with_features(fit.valid.aligned(labels), run)
+        if self.features_ is not None:
+            fit = replace(fit, run=planning.narrowed_again(self, Sizes.of(corpus), fit.run, ALL_FOLDS))
         inside = fit.with_valid(valid).with_hooks(self._hooks(fit.hooks))
         self._fit_learner(self.learner, corpus, inside)
         self._take_sizes()
@@ -140,6 +144,11 @@ class Pipeline(Learner):
             with run.stage("rerank"):
                 self._fit_rerankers(plain.documents_only(), corpus, inside)
         return self
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Augmenters, features, the learner with its second stages, and folds for re-rankers."""
+        stages, made = planning.until_learner(self, sizes, run)
+        return stages + planning.of_learner(self, made, run, ALL_FOLDS)
 
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         """The second stage of the learner, on rows made as those of its first; features and re-rankers stay."""
@@ -248,6 +257,22 @@ class Pipeline(Learner):
         for part in self.rerank:
             ranked = part.rerank(ranked, corpus)
         return ranked.followed_by(found).top(k)
+
+    def score_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """(labels, scores) of one text, up to k: what `score` gives; None where a part has no way for one document."""
+        row = None if self.features_ is None else self.features_.transform_one(text)
+        found = None if row is None else self.learner.score_row(*row, max(k, self.depth))
+        if found is None or not self.rerank:
+            return found
+        whole = Scores(found[0][None], found[1][None])
+        ranked: Scores | None = whole.top(min(self.depth, whole.k))
+        for part in self.rerank:
+            ranked = None if ranked is None else part.rerank_alone(ranked)
+        best = None if ranked is None else ranked.followed_by(whole).top(min(k, whole.k))
+        return None if best is None else (best.ids[0], best.values[0])
+
+    def convert_weights(self, weights: str) -> bool:
+        return bool(self.learner.convert_weights(weights))
 
     def check(self, corpus: Corpus) -> None:
         """Refuses a corpus that lacks what the learner reads."""

@@ -28,6 +28,7 @@ from longtail.arrays import Bools, Floats, Ints, Longs
 from longtail.corpus import Corpus
 from longtail.decide.calibrate import Calibrator
 from longtail.part import Arrays, option
+from longtail.plan import Sizes, Stage
 from longtail.rerank.base import Reranker
 from longtail.rerank.ranknet_kernels import (
     Blocks,
@@ -74,6 +75,13 @@ class RankNet(Reranker):
     patience: int = option(3, "passes without a better validation score before it stops", low=1)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
     B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Two matrices of a block with AdaGrad's sums beside them, and the shortlists of all documents."""
+        weights = 2 * 4 * self.blocks * sizes.labels * self.width
+        lists = min(sizes.documents, 20_000) * self.depth * 60
+        seconds = sizes.documents * self.depth * self.epochs / 1e6
+        return [Stage("re-rank", seconds, 3 * weights + lists, weights)]
 
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
         run = run or Run()

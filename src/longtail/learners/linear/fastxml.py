@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,9 +27,12 @@ from longtail.learners.linear.fastxml_forest import (
 )
 from longtail.learners.linear.fastxml_kernels import GrowthOptions, LabelPairs, grow
 from longtail.learners.linear.fastxml_solver import L1Options
+from longtail.learners.linear.memory import forest_stages
 from longtail.learners.linear.resume import Pieces
-from longtail.learners.linear.tree import CHUNK, require_starts
+from longtail.learners.linear.search import CHUNK
+from longtail.learners.linear.tree import require_starts
 from longtail.part import Arrays, option, prefixed, under
+from longtail.plan import Sizes, Stage
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.sparse import rows_of_pairs
@@ -56,8 +59,14 @@ class FastXML(Learner):
     max_newton: int = option(10, "Newton steps per separator at most (FastXML)", low=1)
     max_passes: int = option(10, "passes over the weights per Newton step at most (FastXML)", low=1)
 
+    leaner: ClassVar[Mapping[str, Any]] = {"trees": 10}
+
     if TYPE_CHECKING:
         n_features_: int
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Trees are grown by tasks that each hold the documents once more, and joined when all are done."""
+        return forest_stages(sizes, run, trees=self.trees, leaf_labels=self.leaf_labels)
 
     def gains(self, corpus: Corpus) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """What each stored pair adds to a ranking, float32 (Y.nnz,), and the factor on each label's share (L,).

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from longtail.cluster.kmeans import k_means
 from longtail.cluster.label_vectors import label_vectors
 from longtail.corpus import Corpus
 from longtail.learners.linear.base import LinearLearner
+from longtail.learners.linear.memory import tree_stages
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
 from longtail.part import option
+from longtail.plan import Sizes, Stage
 from longtail.run import Bar, Run
 from longtail.sparse import starts_of
 
@@ -42,6 +44,8 @@ class LabelSpace(NamedTuple):
 @dataclass(kw_only=True)
 class LabelTree(LinearLearner):
     """Labels are clustered by their documents; each node tells its children apart; a beam search finds the labels."""
+
+    leaner: ClassVar[Mapping[str, Any]] = {"trees": 1}
 
     trees: int = option(3, "trees, which differ by their random seed (Parabel, Bonsai)", low=1, high=1000)
     max_leaf: int = option(100, "labels per leaf, at most (Parabel)", low=1, high=65_535)
@@ -138,6 +142,9 @@ class _Builder:
 class Parabel(LabelTree):
     """Balanced binary trees: labels are halved by spherical 2-means until a leaf is small enough."""
 
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        return tree_stages(sizes, run, trees=self.trees, centres=2, leaf=min(self.max_leaf, sizes.labels))
+
     def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
         return halves(*vectors, members, rng) if len(members) > self.max_leaf else None
 
@@ -156,13 +163,20 @@ class Bonsai(LabelTree):
     )
     discount: float = option(1.0, "factor on what lies above at each step down (Bonsai's code: 0.98)", low=0, high=1)
 
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        leaf = max(self.max_leaf, 10 * sizes.labels // self.branches ** self._levels(sizes.labels))
+        return tree_stages(sizes, run, trees=self.trees, centres=self.branches, leaf=min(leaf, sizes.labels))
+
+    def _levels(self, n_labels: int) -> int:
+        """Levels of clusters above the labels."""
+        return self.depth if self.depth is not None else 1 if n_labels <= SMALL_SET else 2
+
     @property
     def discount_of_ancestors(self) -> float:  # type: ignore[override]
         return self.discount
 
     def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
-        levels = self.depth if self.depth is not None else 1 if vectors.n_labels <= SMALL_SET else 2
-        if len(members) <= self.max_leaf or depth >= levels:
+        if len(members) <= self.max_leaf or depth >= self._levels(vectors.n_labels):
             return None
         # features are renumbered, so that centres are no wider than needed
         rows, used = with_own_columns(vectors.vectors, members, np.full(vectors.n_features, -1, dtype=np.int32))

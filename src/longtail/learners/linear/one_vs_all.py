@@ -9,9 +9,11 @@ import numpy as np
 
 from longtail.corpus import Corpus
 from longtail.learners.linear.base import LinearLearner
+from longtail.learners.linear.memory import every_document
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
 from longtail.part import option
+from longtail.plan import Sizes, Stage
 from longtail.run import Run
 
 #: Labels trained together: wide enough for the vector units, narrow enough for the cache.
@@ -29,6 +31,9 @@ class OneVsAll(LinearLearner):
     prune: float = option(0.01, "weights no larger are dropped (DiSMEC's Delta)", low=0)
 
     all_documents = True
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        return every_document(sizes, run, prune=self.prune)
 
     def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
         """Leaves only: blocks of labels that some document carries, all of them roots."""

@@ -16,8 +16,10 @@ import numpy as np
 from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, keep_best, njit
 from longtail.errors import UsageError
 from longtail.keep.shard_folders import Shard
+from longtail.learners.linear.average import average, depths
 from longtail.learners.linear.nodes import LevelsTask, NodeTask, Piece, Separators
-from longtail.learners.linear.tree import CHUNK, Shape, average, depths, search
+from longtail.learners.linear.search import CHUNK
+from longtail.learners.linear.tree import Shape
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.sparse import starts_of
@@ -146,20 +148,6 @@ class Lists(NamedTuple):
     scores: Floats
 
 
-def lists_of(learner: LinearLearner, rows: SparseRows, first: int, last: int, k: int) -> Lists:
-    """The lists that the k best labels of documents first to last are made from."""
-    trees = learner.trees_
-    depth = depths(min(k, learner.n_labels_), learner.n_labels_, len(trees))[-1][0]
-    found = Lists(
-        np.empty((len(trees), last - first, depth), dtype=np.int32),
-        np.empty((len(trees), last - first, depth), dtype=np.float32),
-    )
-    lookup = np.full(learner.n_features_, -1, dtype=np.int32)
-    for t, tree in enumerate(trees):
-        search(rows, first, tree, learner.search_options, lookup, found.ids[t], found.scores[t])
-    return found
-
-
 def merged(shards: Sequence[Lists], k: int, n_labels: int) -> Scores:
     """The k best labels of each document by the lists of all shards."""
     ids = np.concatenate([shard.ids for shard in shards], axis=2)
@@ -182,7 +170,7 @@ def score_shards(shards: Sequence[LinearLearner], rows: SparseRows, k: int, run:
 
     def one(first: int) -> Scores:
         last = min(first + CHUNK, n)
-        return merged([lists_of(shard, rows, first, last, k) for shard in shards], k, n_labels)
+        return merged([shard.lists(rows, first, last, k) for shard in shards], k, n_labels)
 
     found = run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
     return Scores.stacked(found, min(k, n_labels))

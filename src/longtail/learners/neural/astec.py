@@ -30,12 +30,14 @@ from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.encoders.short import WeightedBag
 from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.heads.pooled import Pooled
+from longtail.learners.neural.memory import grouped, network_stages, token_stage
 from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.base import ListedLabels, Shortlist
 from longtail.learners.neural.shortlists.grouping import grouped_labels
 from longtail.learners.neural.training.network import Network, score_batches, vectors_of
 from longtail.learners.neural.training.task import Task, texts_of
 from longtail.part import Arrays, option, prefixed, under
+from longtail.plan import Sizes, Stage, kept_of
 from longtail.registry import name_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -71,6 +73,17 @@ class AstecModules(ShortTextLearner):
     beta: float = option(
         0.9, "weight of the classifier beside the shortlist's similarity (Astec: 0.1 to 0.6)", low=0, high=1
     )
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """Three networks, the first of which is gone in the end; lists of candidates of all documents beside."""
+        lists = 16 * self.nearest * sizes.documents
+        words = network_stages(self, grouped(sizes, -(-sizes.labels // self.cluster_size)), "words")
+        listed = self.nearest + self.random
+        stages = [token_stage(self, sizes), *words, Stage("shortlists", sizes.documents / 1e4, 2 * lists, lists)]
+        stages += network_stages(self, sizes, "classifier", listed)
+        if self.rerank_epochs:
+            stages += network_stages(self, sizes, "re-ranker", self.hard + self.random)
+        return [*stages[:-1], replace(stages[-1], kept=stages[-1].kept - lists - kept_of(words))]
 
     @property
     def capabilities(self) -> Capabilities:

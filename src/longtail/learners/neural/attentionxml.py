@@ -23,10 +23,12 @@ from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
 from longtail.learners.neural.base import NeuralLearner, weights_of
+from longtail.learners.neural.memory import grouped, network_stages, token_stage
 from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, true_first
 from longtail.learners.neural.training.module import Candidates, best_labels
 from longtail.learners.neural.training.task import Task, texts_of
 from longtail.part import Arrays, option, prefixed, under
+from longtail.plan import Sizes, Stage, holding, peak_of
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -52,9 +54,28 @@ class AttentionXML(NeuralLearner):
         160, "nodes per level whose children are looked at (C)", low=1, high=100_000, only=WITH_TREE
     )
 
+    def _has_tree(self, n_labels: int) -> bool:
+        return self.tree == "always" or (self.tree == "auto" and n_labels > self.flat)
+
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        """With a tree: features and label vectors to grow it by, and a network per level, which all are kept."""
+        if not self._has_tree(sizes.labels):
+            return super().plan(sizes, run)
+        tfidf = Tfidf()
+        made = tfidf.planned(sizes)
+        grow = holding("features", made.X_bytes, [*tfidf.plan(sizes, run)[:1], *Parabel(trees=1).plan(made, run)[:1]])
+        stages = [token_stage(self, sizes), Stage("tree", sum(s.seconds for s in grow), peak_of(grow))]
+        nodes = [sizes.labels]
+        while nodes[0] > self.top:
+            nodes.insert(0, -(-nodes[0] // self.branches))
+        for level, count in enumerate(nodes):
+            listed = self.branches * self.candidates if level else 0
+            stages += network_stages(self, grouped(sizes, count), f"level {level + 1}", listed)
+        return stages
+
     def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
         self.parents_: list[NDArray[np.int32]] = []
-        if self.tree == "never" or (self.tree == "auto" and corpus.n_labels <= self.flat):
+        if not self._has_tree(corpus.n_labels):
             super()._fit_networks(corpus, fit)
             self.networks_ = [self.network_]
             return

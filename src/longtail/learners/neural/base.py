@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from typing import Any, ClassVar, Self
@@ -31,6 +31,7 @@ from longtail.learners.neural.training.network import Network
 from longtail.learners.neural.training.task import Task, label_texts, texts_of
 from longtail.learners.neural.training.trainer import Course, train
 from longtail.part import Arrays, default_of, option, prefixed, under
+from longtail.plan import Sizes, Stage
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -80,6 +81,9 @@ class NeuralLearner(Learner):
                                choices=("kept", "anew"))  # fmt: skip
     retune_epochs: int = option(3, "second stage: passes over the documents", low=1, high=100_000)
 
+    #: torch, Lightning and what they import.
+    libraries: ClassVar[int] = 385 << 20
+    leaner: ClassVar[Mapping[str, Any]] = {"batch": 16}
     #: Whether heads and shortlists are told of the labels' texts.
     gives_label_texts: ClassVar[bool] = False
 
@@ -127,6 +131,26 @@ class NeuralLearner(Learner):
         return Capabilities(
             needs=("texts",), spaces=spaces, retunes=True, hardware=True, validation=True, side_by_side=False
         )
+
+    # what a fit needs
+    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+        from longtail.learners.neural.memory import stages_of
+
+        return stages_of(self, sizes, run)
+
+    def plan_retune(self, sizes: Sizes, run: Run) -> list[Stage]:
+        from longtail.learners.neural.memory import second_stage
+
+        return second_stage(self, sizes)
+
+    @property
+    def starts_from_documents(self) -> bool:
+        return self.start == "documents" and bool(self.head.starts_from_documents)
+
+    def planned_steps(self, sizes: Sizes) -> int:
+        """Optimiser steps on that many documents."""
+        per_epoch = -(-sizes.documents // self.batch)
+        return self.steps or max(self.epochs, -(-self.least_steps // per_epoch)) * per_epoch
 
     # fitting
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
@@ -203,7 +227,7 @@ class NeuralLearner(Learner):
         tokens = self.encoder.tokens(texts_of(task.corpus), fit.run, keep=True)
         assert task.choice is not None
         data = TrainingData(tokens, task.choice, self._states(network, tokens, fit.run))
-        if self.start == "documents" and self.head.starts_from_documents:
+        if self.starts_from_documents:
             network.start(tokens, task.corpus.positives(), data.states)
         self.train_on(network, data, task, key)
         if task.nested and time.perf_counter() - begun >= fits.KEPT_FROM:

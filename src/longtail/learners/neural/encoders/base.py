@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +14,30 @@ from torch import Tensor, nn
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
+from longtail.features.estimate import Words
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.training.batches import Batch
 from longtail.part import Arrays, Part, option
 from longtail.run import Run
+
+
+class Cost(NamedTuple):
+    """What the network of an encoder takes.
+
+    width, word_width  as of its network
+    weights, trained   numbers it has, and those of them that an optimiser keeps moments of
+    per_token          numbers held per token of a batch in training, gradients included
+    products           multiplications per token, both ways
+    kept_per_token     bytes kept per token of the corpus
+    """
+
+    width: int
+    word_width: int
+    weights: int
+    trained: int
+    per_token: int
+    products: int
+    kept_per_token: int = 0
 
 
 class EncoderNetwork(nn.Module, ABC):
@@ -65,6 +85,14 @@ class Encoder(Part, ABC):
     def trains_words(self) -> bool:
         """Whether it has word embeddings of its own, and trains them."""
         return False
+
+    def vocabulary(self, words: Words) -> int:
+        """Words it will have vectors of."""
+        return words.terms
+
+    def cost(self, vocabulary: int) -> Cost:
+        """What its network takes with that many words; an encoder that says nothing is taken for a small one."""
+        return Cost(256, 256, 256 * vocabulary, 256 * vocabulary, per_token=4096, products=1 << 20)
 
     @abstractmethod
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:

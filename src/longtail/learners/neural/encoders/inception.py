@@ -21,7 +21,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from longtail.augment.hooks import Hooks
 from longtail.errors import UsageError
-from longtail.learners.neural.encoders.base import EncoderNetwork
+from longtail.learners.neural.encoders.base import Cost, EncoderNetwork
 from longtail.learners.neural.encoders.short import ShortTextEncoder, ShortTextNetwork
 from longtail.learners.neural.training.blocks import drop
 from longtail.part import option
@@ -49,6 +49,17 @@ class Inception(ShortTextEncoder):
 
     def network(self) -> EncoderNetwork:
         return InceptionNetwork(self)
+
+    def cost(self, vocabulary: int) -> Cost:
+        words, places = self.window, (self.size // STRIDE - LAST) // STRIDE + 1
+        maps = self.channels * (1 if self.routed else len(KERNELS))
+        features = self.channels * places
+        width = self.size if self.skip else features
+        layers = words * words + words * self.channels * sum(KERNELS) + maps * self.channels * LAST + features * width
+        # per text, spread over the words that are read of it
+        per_text = words * self.size * 14 + maps * (self.size // STRIDE) * 14 + 8 * features
+        cost = self.layers(vocabulary * self.size, width=width, word_width=width, layers=layers, per_token=0)
+        return cost._replace(per_token=cost.per_token + per_text // min(words, self.max_length), products=4 * layers)
 
     def validate(self) -> None:
         super().validate()

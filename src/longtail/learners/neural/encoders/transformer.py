@@ -19,16 +19,21 @@ from torch.nn import functional
 from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
 from longtail.errors import LongtailError, UsageError, first_line
+from longtail.features.estimate import Words
 from longtail.features.pretrained import PACKAGED
-from longtail.features.tokens import PAD, Tokens, cache_folder, cached
+from longtail.features.tokens import PAD, Tokens, cached
+from longtail.keep.cache import cache_folder
 from longtail.keep.files import atomic_file
 from longtail.learners.neural import pretrained
-from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Cost, Encoder, EncoderNetwork
 from longtail.learners.neural.training.batches import in_length_order, token_tensors
 from longtail.part import Arrays, option
 from longtail.run import Run
 from longtail.sparse import starts_of
 
+#: Sizes of BERT and RoBERTa, for encoders that are not on this machine yet.
+USUAL = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "vocab_size": 50_000,
+         "max_position_embeddings": 512}  # fmt: skip
 #: Attributes under which families of encoders keep their layers.
 LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
 
@@ -50,6 +55,33 @@ class Transformer(Encoder):
     def capabilities(self) -> Capabilities:
         # with frozen layers a training step starts above them, and never sees the tokens
         return Capabilities(spaces=("hidden",) if self.frozen else ("tokens", "hidden"), per_token=True)
+
+    def cost(self, vocabulary: int) -> Cost:
+        sizes = self._sizes()
+        width, inner, layers = (sizes[name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers"))
+        per_layer = 4 * width * width + 2 * width * inner + 13 * width
+        words = (vocabulary + sizes["max_position_embeddings"]) * width
+        trained = max(0, layers - self.frozen)
+        return Cost(
+            width,
+            width,
+            words + layers * per_layer,
+            trained * per_layer + (0 if self.frozen else words),
+            per_token=trained * (13 * width + 3 * inner) + 4 * width,
+            products=3 * trained * per_layer,
+            kept_per_token=2 * width if self.frozen else 0,
+        )
+
+    def vocabulary(self, words: Words) -> int:
+        return self._sizes()["vocab_size"]
+
+    def _sizes(self) -> dict[str, int]:
+        """Sizes of the encoder, where a folder has them; else those of the usual ones."""
+        found = Path(find_model(self.model)) / "config.json"
+        with contextlib.suppress(OSError, ValueError):
+            config = json.loads(found.read_text(encoding="utf-8"))
+            return {name: int(config.get(name, usual)) for name, usual in USUAL.items()}
+        return USUAL
 
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
         from transformers import AutoConfig, AutoTokenizer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.augment.hooks import Hooks
+from longtail.features.estimate import Words
 from longtail.features.tokens import FIRST_WORD, PAD, Tokens, WordTokeniser
 from longtail.features.vectors import word_vectors
-from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Cost, Encoder, EncoderNetwork
 from longtail.part import Arrays, option
 from longtail.run import Run
 
@@ -33,9 +34,22 @@ class WordEncoder(Encoder):
     max_words: int = option(500_000, "words kept, the most frequent (AttentionXML)", low=1)
     train_vectors: bool = option(True, "whether word embeddings are trained (AttentionXML: not on small corpora)")
 
+    leaner: ClassVar[Mapping[str, Any]] = {"min_df": 2, "size": 100}
+
     @property
     def trains_words(self) -> bool:
         return self.train_vectors
+
+    def vocabulary(self, words: Words) -> int:
+        return min(words.in_at_least(self.min_df), self.max_words) + FIRST_WORD
+
+    def cost(self, vocabulary: int) -> Cost:
+        return self.layers(vocabulary * self.size, width=self.size, word_width=self.size, layers=0, per_token=0)
+
+    def layers(self, words: int, *, width: int, word_width: int, layers: int, per_token: int) -> Cost:
+        """Word vectors, of which a batch has sparse gradients, and layers behind them."""
+        trained = layers + words * self.train_vectors
+        return Cost(width, word_width, words + layers, trained, 8 * self.size + per_token, 3 * layers + self.size)
 
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
         self.tokeniser_ = WordTokeniser.fitted(texts, min_df=self.min_df, max_words=self.max_words, run=run)
@@ -91,6 +105,15 @@ class BiLSTM(WordEncoder):
 
     def network(self) -> EncoderNetwork:
         return BiLSTMNetwork(self)
+
+    def cost(self, vocabulary: int) -> Cost:
+        both, width = 2 * self.hidden, 2 * self.hidden + self.size * self.skip
+        layers = 8 * self.hidden * (self.size + self.hidden + 2) + (self.depth - 1) * 8 * self.hidden * (both + 2)
+        # gates, cells and outputs of either direction, forwards and back
+        per_token = self.depth * 28 * self.hidden + 6 * width
+        word_width = self.size if self.skip else width
+        words = vocabulary * self.size
+        return self.layers(words, width=width, word_width=word_width, layers=layers, per_token=per_token)
 
 
 class BiLSTMNetwork(EncoderNetwork):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +39,17 @@ class LabelFacts:
         return LabelFacts(
             texts, None if self.graph is None else unit_rows(sp.csr_matrix(belongs @ self.graph @ belongs.T))
         )
+
+
+class Seen(NamedTuple):
+    """A batch as a head sees it: documents, tokens of each, labels (of each, where `listed`), and widths."""
+
+    documents: int
+    tokens: int
+    labels: int
+    listed: bool
+    width: int
+    word_width: int
 
 
 class HeadNetwork(nn.Module, ABC):
@@ -81,6 +92,15 @@ class HeadNetwork(nn.Module, ABC):
 @dataclass(kw_only=True)
 class Head(Part, ABC):
     kind: ClassVar[str] = "head"
+
+    def weights(self, width: int, word_width: int, n_labels: int) -> int:
+        """Numbers it has, which all are trained."""
+        return n_labels * (width + 1)
+
+    def busy(self, seen: Seen) -> int:
+        """Numbers it holds for a batch in training, gradients included."""
+        rows = seen.documents * seen.labels * seen.width * 4 if seen.listed else 4 * seen.labels * seen.width
+        return rows + 6 * seen.documents * seen.labels
 
     @property
     def starts_from_documents(self) -> bool:

@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
-from longtail.learners.neural.heads.base import Head, HeadNetwork
+from longtail.learners.neural.heads.base import Head, HeadNetwork, Seen
 from longtail.part import option
 
 #: Strength of the label vectors' start, for queries, classifier vectors and document vectors, and what is left of
@@ -53,6 +53,17 @@ class LabelAttention(Head):
     @property
     def starts_from_documents(self) -> bool:
         return True
+
+    def weights(self, width: int, word_width: int, n_labels: int) -> int:
+        own = width + 1 if self.classifier == "own" else 0
+        return n_labels * (width + own + word_width * self.document) + (0 if own else self.hidden * (width + 2))
+
+    def busy(self, seen: Seen) -> int:
+        """Attention of every token for every label, a few times over; in blocks where that is too much."""
+        pairs = seen.documents * seen.labels
+        rows = pairs * 4 * seen.width if seen.listed else 8 * seen.labels * seen.width
+        shared = 0 if self.classifier == "own" else 3 * pairs * self.hidden
+        return min(9 * pairs * seen.tokens + shared + rows, 5 * BLOCK) + 6 * pairs
 
     def network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
         return LabelAttentionNetwork(self, width, word_width, n_labels)

@@ -27,7 +27,7 @@ from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
 from longtail.errors import UsageError
 from longtail.learners.neural.encoders.base import EncoderNetwork
-from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
+from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts, Seen
 from longtail.learners.neural.heads.pooled import Pooled, PooledNetwork
 from longtail.learners.neural.training.blocks import Residual, WordSums, drop, neighbour_sums
 from longtail.part import option
@@ -63,6 +63,16 @@ class LabelText(Head):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(needs=("label texts",))
+
+    def weights(self, width: int, word_width: int, n_labels: int) -> int:
+        blocks = (1 + self.graph) * width * width * self.residual
+        return n_labels * (width * self.free + 1) + blocks + 4 * width * width
+
+    def busy(self, seen: Seen) -> int:
+        """Label vectors are made of up to three, each with its gradient, for the labels of the batch."""
+        made = (1 + self.graph + self.free) * 6 * seen.width
+        labels = min(seen.labels * seen.documents, 20_000) if seen.listed else seen.labels
+        return labels * made + super().busy(seen)
 
     def network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
         return LabelTextNetwork(self, width, n_labels)

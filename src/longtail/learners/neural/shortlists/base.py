@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
 from longtail.part import Arrays, Part
+from longtail.plan import Sizes
 from longtail.scores import Scores
 from longtail.sparse import pieces_of, starts_of
 
@@ -43,6 +44,14 @@ class Shortlist(Part, ABC):
     """How a network over all labels is trained, kept and asked: which labels each document meets."""
 
     kind: ClassVar[str] = "shortlist"
+
+    def shown(self, sizes: Sizes, batch: int) -> tuple[int, bool]:
+        """Labels that a batch's loss is taken over, and whether each document has as many of its own."""
+        return sizes.labels, False
+
+    def weights(self, width: int, sizes: Sizes) -> int:
+        """Numbers that are trained beside the network's own."""
+        return 0
 
     @abstractmethod
     def choice(self, corpus: Corpus) -> LabelChoice:

@@ -31,6 +31,7 @@ from longtail.learners.neural.shortlists.grouping import grouped, grouped_labels
 from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, best_clusters, score
 from longtail.learners.neural.training.network import Network
 from longtail.part import Arrays, option
+from longtail.plan import Sizes
 from longtail.scores import Scores
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class LabelClusters(Shortlist):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(needs=("label texts",))
+
+    def shown(self, sizes: Sizes, batch: int) -> tuple[int, bool]:
+        return min(sizes.labels, self.candidates * self.size), True
+
+    def weights(self, width: int, sizes: Sizes) -> int:
+        return (sizes.labels // self.size + 1) * (width + 1) + 2 * width * width
 
     # training
     def choice(self, corpus: Corpus) -> LabelChoice:

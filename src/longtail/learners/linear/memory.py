@@ -1,0 +1,75 @@
+"""What label trees need: time and memory of their fit, told from the sizes of a corpus before it starts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from longtail.plan import Sizes, Stage
+
+if TYPE_CHECKING:
+    from longtail.run import Run
+
+#: Different features of m documents grow as this power of m, as words do (measured on four corpora).
+GROWTH = 0.7
+#: Children of a node that are solved together, at most.
+BLOCK = 32
+#: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 134 on three corpora of 7 to 134 features
+#: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves.
+KEPT, PER_LEVEL = 110, 0.2
+#: Bytes per stored feature while lengths of rows are made, in double precision.
+UNIT = 40
+
+
+def label_nonzeros(sizes: Sizes) -> int:
+    """Stored features of all label vectors: the different features of each label's documents."""
+    each = np.minimum(sizes.row * sizes.frequency.astype(np.float64) ** GROWTH, sizes.features)
+    return int(each.sum())
+
+
+def task_bytes(sizes: Sizes, children: int) -> int:
+    """One block of children of the largest node: weights of all features, dual variables of all documents."""
+    width = min(BLOCK, max(8, children))
+    rows = sizes.documents + sizes.copies
+    return (4 * width + 8) * (sizes.features + 1) + (4 * width + 28) * rows + 8 * sizes.pairs
+
+
+def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) -> list[Stage]:
+    """Clustering by label vectors, then all nodes of all trees.
+
+    centres  of a division of labels, which are held as dense vectors
+    leaf     labels of the largest leaf
+    """
+    vectors = 8 * label_nonzeros(sizes)
+    laid_out = 24 * sizes.pairs + 8 * sizes.documents
+    levels = math.log2(max(2, sizes.labels / leaf)) if centres == 2 else 1
+    model = int(trees * KEPT * sizes.pairs * (1 + PER_LEVEL * levels))
+    dividing = max(UNIT * sizes.nonzeros, 2 * vectors + 4 * (centres + 8) * sizes.features)
+    busy = min(run.tasks, 4 * trees) * task_bytes(sizes, max(centres, leaf))
+    seconds = trees * sizes.nonzeros * (centres + leaf) / 4e8
+    return [
+        Stage("cluster", trees * vectors / 1e8, dividing + laid_out, vectors + laid_out),
+        Stage("train", seconds / min(run.tasks, 4), busy + int(2.2 * model), model - vectors - laid_out),
+    ]
+
+
+def every_document(sizes: Sizes, run: Run, *, prune: float) -> list[Stage]:
+    """Blocks of labels, each over all documents."""
+    laid_out = 24 * sizes.pairs + 8 * sizes.documents
+    # small weights are kept, too, where hardly any are dropped
+    model = int(KEPT * sizes.pairs * (1 + 0.02 / max(prune, 0.002)))
+    busy = min(run.tasks, -(-sizes.labels // BLOCK)) * task_bytes(sizes, sizes.labels)
+    seconds = sizes.labels * sizes.nonzeros / 2e8 / min(run.tasks, 4)
+    peak = max(UNIT * sizes.nonzeros, busy + int(2.2 * model)) + laid_out
+    return [Stage("train", seconds, peak, model)]
+
+
+def forest_stages(sizes: Sizes, run: Run, *, trees: int, leaf_labels: int) -> list[Stage]:
+    """Trees over documents: their leaves keep labels, their nodes sparse weights; all are joined in the end."""
+    per_document = min(leaf_labels, sizes.pairs / max(1, sizes.documents))
+    model = int(trees * (8 * sizes.documents * per_document + 3 * sizes.nonzeros))
+    task = 16 * sizes.nonzeros + 40 * (sizes.features + sizes.documents)
+    seconds = trees * sizes.nonzeros / 1e6 / min(run.tasks, 4)
+    return [Stage("train", seconds, run.tasks * task + 2 * model + 16 * sizes.pairs, model)]

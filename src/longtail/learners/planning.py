@@ -1,0 +1,116 @@
+"""The plan of a whole pipeline, and what is done about one that does not fit into memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from longtail.capabilities import CORPUS_SPACES
+from longtail.errors import UsageError
+from longtail.memory import give_back, resident
+from longtail.part import Part
+from longtail.plan import CORE, Plan, Sizes, Stage, holding, kept_of, named, narrowed, peak_of, refusal
+from longtail.registry import build, name_of
+
+if TYPE_CHECKING:
+    from longtail.learners.pipeline import Pipeline
+    from longtail.run import Run
+
+#: What writing a model holds beside the model.
+SAVING = 24 << 20
+
+
+def plan_of(pipeline: Pipeline, sizes: Sizes, run: Run) -> Plan:
+    """What a fit of the pipeline takes, the documents included, which are read already."""
+    libraries = max(part.libraries for part in _parts(pipeline))
+    # what the process holds beside the corpus is held by the fit, too
+    base = max(CORE + libraries, resident() - sizes.held)
+
+    def stages(own: Run) -> list[Stage]:
+        read = Stage("read", sizes.characters / 4e7 + sizes.nonzeros / 3e7, int(1.1 * sizes.held), sizes.held)
+        fitting = pipeline.plan(sizes, own)
+        model = kept_of(fitting)  # what is written is looked at once more, mapped into memory
+        return [read, *fitting, Stage("save", 0.5 + model / 2e8, SAVING + model)]
+
+    return narrowed(stages, until_learner(pipeline, sizes, run)[1], base, run)
+
+
+def checked(pipeline: Pipeline, sizes: Sizes, run: Run) -> Run:
+    """The run with as many tasks at once as fit into its memory; refused where none does."""
+    plan = plan_of(pipeline, sizes, run)
+    if not plan.fits:
+        raise refusal(plan, _leaner(pipeline, sizes, run))
+    return replace(run, at_once=plan.at_once)
+
+
+def narrowed_again(pipeline: Pipeline, sizes: Sizes, run: Run, all_folds: int) -> Run:
+    """The same once features are made, when what the learner will see is known."""
+    if run.memory is None:
+        return run
+    give_back()
+    plan = narrowed(lambda own: of_learner(pipeline, sizes, own, all_folds), sizes, resident(), run)
+    if not plan.fits:
+        raise refusal(plan, _leaner(pipeline, sizes, run))
+    return replace(run, at_once=plan.at_once)
+
+
+def until_learner(pipeline: Pipeline, sizes: Sizes, run: Run) -> tuple[list[Stage], Sizes]:
+    """The stages that come before the learner, and what it then sees."""
+    stages: list[Stage] = []
+    maker: Any = pipeline.features if "X" in pipeline.learner.capabilities.needs else None
+    if maker == "auto":
+        maker = None if sizes.features else build("tfidf", "features")
+    made = [part for part in pipeline.augment if not part.capabilities.judge]
+    texts, X = ([part for part in made if part.capabilities.space == space] for space in CORPUS_SPACES)
+    for part in (*texts, *([] if maker is None or not sizes.characters else [maker]), *X):
+        stages += part.plan(sizes, run)
+        sizes = part.planned(sizes)
+    return stages, sizes
+
+
+def of_learner(pipeline: Pipeline, sizes: Sizes, run: Run, all_folds: int) -> list[Stage]:
+    """The learner with its second stages, and what re-rankers learn from: the learner once more, on folds."""
+    learner = pipeline.learner
+    stages = list(learner.plan(learner.readable_sizes(sizes), run))
+    for part in pipeline.augment:
+        if part.capabilities.judge:
+            tuned = part.planned(sizes)
+            room = max(0, tuned.X_bytes + tuned.texts_bytes - sizes.texts_bytes)
+            second = learner.plan_retune(learner.readable_sizes(tuned), run)
+            stages += named("second stage", holding("documents", room, second))
+    if not any(part.capabilities.learns for part in pipeline.rerank):
+        return stages
+    quarters = 4 if sizes.documents <= all_folds else 1
+    rest = sizes.part(sizes.documents * 3 // 4, sizes.frequency * 3 // 4)
+    fold = holding("documents", rest.X_bytes + 12 * rest.pairs, learner.plan(learner.readable_sizes(rest), run))
+    folds = Stage("re-rank folds", quarters * sum(stage.seconds for stage in fold), peak_of(fold))
+    return [*stages, folds, *(stage for part in pipeline.rerank for stage in part.plan(sizes, run))]
+
+
+def _leaner(pipeline: Pipeline, sizes: Sizes, run: Run) -> list[tuple[str, Plan]]:
+    """Settings that need less memory, and the plans with them, the smallest first."""
+    found = []
+    settled = pipeline.unfitted()
+    if settled.features == "auto" and not sizes.features:
+        settled.set_params(features="tfidf")
+    settings = {(name_of(part), name, value) for part in _parts(settled) for name, value in part.leaner.items()}
+    for owner, name, value in sorted(settings, key=str):
+        other = settled.unfitted()
+        with contextlib.suppress(UsageError):  # some options do not go together
+            for part in _parts(other):
+                if name_of(part) == owner:
+                    part.set_params(**{name: value})
+            found.append((f"{owner}.{name}={value}", plan_of(other, sizes, run)))
+    return sorted(found, key=lambda each: each[1].peak)
+
+
+def _parts(part: Part) -> Iterator[Part]:
+    """A part and all parts inside it."""
+    yield part
+    for f in fields(part):
+        value = getattr(part, f.name)
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, Part):
+                yield from _parts(inner)

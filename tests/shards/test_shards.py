@@ -131,6 +131,16 @@ def test_two_processes_train_what_one_predicts_and_evaluates_with(files: Path) -
     assert json.loads(measured["sharded"].stdout) == json.loads(measured["whole"].stdout)
 
 
+def test_one_document_is_answered_by_all_shards(files: Path) -> None:
+    """A single text takes a way of its own through the kernels."""
+    whole, sharded = Tagger.load(files / "whole"), Tagger.load(files / "sharded")
+    texts = [json.loads(line)["text"] for line in (files / "data.jsonl").read_text().splitlines()[:40]]
+    together = sharded.predict(texts, 5)
+    for text, expected in zip(texts, together, strict=True):
+        assert sharded.predict([text], 5) == [expected]
+        assert [name for name, _ in whole.predict([text], 5)[0]] == [name for name, _ in expected]
+
+
 def test_a_shard_is_about_half_of_the_model(files: Path) -> None:
     sizes = [(files / name / "learner.safetensors").stat().st_size
              for name in ("whole", "sharded/shard-1-of-2", "sharded/shard-2-of-2")]  # fmt: skip
@@ -172,6 +182,19 @@ def test_a_model_in_shards_is_described_as_one(files: Path) -> None:
     assert (sharded.labels, sharded.config) == (whole.labels, whole.config)
     assert "shard-2-of-2/learner.safetensors" in sharded.files
     assert len(sharded.files) == 2 * len(whole.files)
+
+
+def test_shards_are_converted_one_by_one(files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def convert(name: str) -> int:
+        return run(["convert", str(files / name), "-o", str(tmp_path / "small"), "--weights", "float16", "-q"])
+
+    assert convert("sharded") == 2
+    assert "lies in shards: convert each into one folder" in capfd.readouterr().err
+    assert [convert(f"sharded/shard-{number}-of-2") for number in (1, 2)] == [0, 0]
+    given, small = Tagger.load(files / "sharded"), Tagger.load(tmp_path / "small")
+    texts = [json.loads(line)["text"] for line in (files / "data.jsonl").read_text().splitlines()[:40]]
+    best = [[names[0][0] for names in tagger.predict(texts, 1)] for tagger in (given, small)]
+    assert np.mean(np.array(best[0]) == np.array(best[1])) > 0.9
 
 
 # refusals

@@ -65,8 +65,9 @@ def test_shards_share_the_labels_and_score_as_the_whole_with_a_wide_beam(
     opened = Tagger.load(tmp_path / "model")
     for k in (1, 5, 60):
         expected, found = whole.score(corpus, k), opened.score(corpus, k)
-        assert np.array_equal(found.ids, expected.ids)
-        assert np.array_equal(found.values, expected.values)
+        # a node with fewer children is laid out otherwise, and may be added up in another order
+        np.testing.assert_allclose(found.values, expected.values, rtol=2e-6)
+        assert (found.ids != expected.ids).mean() < 1e-3
 
 
 def test_with_the_usual_beam_shards_miss_nothing_much(corpus: Corpus, tmp_path: Path) -> None:
@@ -122,9 +123,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_processes_train_what_one_predicts_and_evaluates_with(files: Path) -> None:
     assert sorted(path.name for path in (files / "sharded").iterdir()) == ["shard-1-of-2", "shard-2-of-2"]
-    answers = {name: outside("predict", files / name, files / "data.jsonl", "-q") for name in ("sharded", "whole")}
-    assert answers["sharded"].returncode == 0, answers["sharded"].stderr
-    assert answers["sharded"].stdout == answers["whole"].stdout
+    answers = []
+    for name in ("sharded", "whole"):
+        done = outside("predict", files / name, files / "data.jsonl", "-q")
+        assert done.returncode == 0, done.stderr
+        answers.append([json.loads(line) for line in done.stdout.splitlines()])
+    assert len(answers[0]) == 600
+    for one, other in zip(*answers, strict=True):
+        assert [label["label"] for label in one["labels"]] == [label["label"] for label in other["labels"]]
+        scores = [[label["score"] for label in each["labels"]] for each in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=2e-6)
     measured = {
         name: outside("evaluate", files / name, files / "data.jsonl", "--json") for name in ("sharded", "whole")
     }

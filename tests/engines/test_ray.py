@@ -27,7 +27,7 @@ from longtail.tagger import Tagger
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'longtail[ray]'")
 
 from ray.cluster_utils import Cluster  # noqa: E402
-from ray_tasks import Numbers, dies_once, fails, shifted  # noqa: E402
+from ray_tasks import Numbers, dies_once, doubled_in_place, fails, shifted  # noqa: E402
 
 from longtail.engines.ray import RayEngine, batched  # noqa: E402
 
@@ -132,6 +132,14 @@ def test_shared_data_is_put_once(engine: RayEngine, tmp_path: Path) -> None:
     pair = engine._shared((shared, 1.5))
     assert engine._shared((shared, 1.5)) is pair
     assert engine._shared((shared, 2.5)) is not pair
+
+
+def test_arrays_of_a_task_belong_to_the_worker(engine: RayEngine, tmp_path: Path) -> None:
+    """Large ones, too, which go by the object store; ours stay as they are."""
+    tasks = [np.ones(size, dtype=np.float32) for size in (3, 500_000)]
+    found = Run(engine=engine).map_shared(doubled_in_place, numbers(tmp_path), tasks)
+    assert [array.sum() for array in found] == [6, 1_000_000]
+    assert [array.sum() for array in tasks] == [3, 500_000]
 
 
 def test_a_killed_process_costs_a_retry(engine: RayEngine, tmp_path: Path) -> None:

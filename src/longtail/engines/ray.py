@@ -111,7 +111,7 @@ class RayEngine:
         shared_at, function_at = self._shared(shared), ray.put(function)
 
         def start(batch: list[int]) -> Any:
-            return work.remote(function_at, shared_at, [tasks[task] for task in batch])
+            return work.remote(function_at, shared_at, pickle.dumps([tasks[task] for task in batch], protocol=5))
 
         context = run.bar(title, sum(costs)) if title is not None else nullcontext()
         with context as bar:
@@ -219,11 +219,12 @@ def _lost() -> tuple[type[Exception], ...]:
 
 
 # on the workers
-def _work(function: Callable[[Any, Any], Any], shared: tuple[bytes, list[_Bytes]], tasks: list[Any]) -> bytes:
-    """The results of a batch, pickled: so they leave the object store when they are read."""
+def _work(function: Callable[[Any, Any], Any], shared: tuple[bytes, list[_Bytes]], tasks: bytes) -> bytes:
+    """The results of a batch. Tasks and results are pickled: so their arrays are their reader's own, and not read-only
+    views of the object store, which they leave when they are read."""
     header, buffers = shared
     data = pickle.loads(header, buffers=[_writable(buffer) for buffer in buffers])
-    return pickle.dumps([function(data, task) for task in tasks], protocol=5)
+    return pickle.dumps([function(data, task) for task in pickle.loads(tasks)], protocol=5)
 
 
 class _Held:

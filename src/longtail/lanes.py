@@ -174,3 +174,22 @@ def negative_steps(
         return builder.extract_element(largest, ir.Constant(_INT, 0))
 
     return signature, generate
+
+
+@intrinsic
+def larger_than(typing: Any, matrix: Any, row: Any, least: Any, lanes: Any) -> Any:
+    """uint32: bit j is set where matrix[row, j] is larger than `least` in size."""
+    signature = types.uint32(matrix, types.int64, types.float32, lanes)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = _Code(context, builder, signature, lanes.count)
+        at = builder.gep(code.data(0, args[0]), [builder.mul(args[1], ir.Constant(_LONG, lanes.count))])
+        least, size = code.spread(args[2]), ir.Constant(_INTS, [0x7FFFFFFF] * 8)
+        bits = ir.Constant(_INT, 0)
+        for k, vector in enumerate(code.load(at)):
+            grown = builder.bitcast(builder.and_(builder.bitcast(vector, _INTS), size), _VECTOR)
+            found = builder.bitcast(builder.fcmp_ordered(">", grown, least), ir.IntType(8))
+            bits = builder.or_(bits, builder.shl(builder.zext(found, _INT), ir.Constant(_INT, 8 * k)))
+        return bits
+
+    return signature, generate

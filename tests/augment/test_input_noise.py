@@ -100,7 +100,7 @@ def test_draws_do_not_depend_on_which_rows_are_taken():
 def test_drawn_on_the_fly_equals_written_out(corpora, learner):
     """The same optimum up to the solver's tolerance: on a tight one, the same separators."""
     train, test = corpora
-    learner.set_params(eps=0.001, max_passes=400, prune=0.0)
+    learner.set_params(eps=0.001, max_passes=400, prune=0.0, weights="float32")
     noisy = InputSwap().apply(InputDropout().apply(train, Run(1)), Run(1))
     drawn = learner.fit(noisy, run=Run(1)).score(test, 5)
     # trees are built from the original documents, so the written-out rows must not move them
@@ -117,7 +117,7 @@ def _fit_with_trees_of(learner, original, rows):
     from longtail.learners.linear.nodes import Documents
 
     fresh = type(learner)(**learner.get_params())
-    shapes = fresh.shapes(original, Documents.of(original), Run(1))
+    shapes = fresh.shapes(Documents.of(original), Run(1))
     fresh.shapes = lambda *_: shapes
     return fresh.fit(rows, run=Run(1))
 

@@ -39,7 +39,8 @@ def test_own_columns_are_numbered_in_rising_order_and_leaves_the_scratch_clean()
 def test_halves_find_the_two_directions():
     vectors = np.array([[1, 0.1], [1, 0.2], [0.1, 1], [0.2, 1]])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    in_first = in_first_half(rows_of(vectors), 2, 0, 1, 1e-4, 50)  # both seeds lie in the same direction
+    which = np.arange(4, dtype=np.int32)
+    in_first = in_first_half(rows_of(vectors), which, 2, (0, 1), 1e-4, 50)  # both seeds lie in the same direction
     assert in_first.tolist() in ([True, True, False, False], [False, False, True, True])
 
 
@@ -49,7 +50,7 @@ def test_halves_are_balanced_whatever_the_data(n, seed):
     rng = np.random.default_rng(seed)
     matrix = sp.random(n, 12, density=0.3, random_state=rng, dtype=np.float32)
     first, second = rng.choice(n, 2, replace=False)
-    assert in_first_half(rows_of(matrix), 12, first, second, 1e-4, 50).sum() == n // 2
+    assert in_first_half(rows_of(matrix), np.arange(n, dtype=np.int32), 12, (first, second), 1e-4, 50).sum() == n // 2
 
 
 def test_k_means_recovers_separate_groups_and_has_no_lonely_cluster():

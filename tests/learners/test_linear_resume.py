@@ -1,4 +1,4 @@
-"""A fit of trees that was killed does not train its finished trees again, and ends with the same bytes."""
+"""A fit of trees that was killed does not train finished pieces again, and ends with the same bytes."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def bytes_of(learner: Learner) -> bytes:
 def _everything_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longtail.fit.KEPT_FROM", 0.0)
     monkeypatch.setattr(fastxml, "GROUP", 2)
+    monkeypatch.setattr("longtail.learners.linear.tasks.COST_PER_BATCH", 15_000)
 
 
 CASES = {
@@ -62,16 +63,20 @@ CASES = {
     "one-vs-all": (OneVsAll, 1),
     "fastxml": (lambda: FastXML(trees=5), 3),  # groups of two
     "pfastrexml": (lambda: PfastreXML(trees=5), 3),
-}
+}  # and the pieces that each has at least
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_finished_trees_are_not_trained_again(case: str, tmp_path: Path) -> None:
-    make, pieces = CASES[case]
+    make, least = CASES[case]
     whole = make().fit(CORPUS, run=Run(seed=5, threads=2))
+    count = Bars()
+    make().fit(CORPUS, run=Run(seed=5, threads=2, progress=count, checkpoints=tmp_path / "count"))
+    pieces = count.trained
+    assert pieces >= least
 
     def fit(progress: Bars, seed: int = 5) -> Learner:
-        return make().fit(CORPUS, run=Run(seed=seed, threads=2, progress=progress, checkpoints=tmp_path))
+        return make().fit(CORPUS, run=Run(seed=seed, threads=2, progress=progress, checkpoints=tmp_path / "killed"))
 
     for done in range(pieces):  # killed again and again, one piece further each time
         bars = Bars(most=1)
@@ -84,14 +89,14 @@ def test_finished_trees_are_not_trained_again(case: str, tmp_path: Path) -> None
     bars = Bars()
     assert bytes_of(fit(bars)) == bytes_of(whole) and bars.trained == 0
     other = Bars()
-    assert bytes_of(fit(other, seed=6)) != bytes_of(whole) and other.trained == pieces, "another seed, other trees"
+    assert bytes_of(fit(other, seed=6)) != bytes_of(whole) and other.trained > 0, "another seed, other trees"
 
 
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:
     run = Run(seed=5, threads=2, checkpoints=tmp_path)
     whole = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=run)
     kept = sorted(tmp_path.rglob("*.finished"))
-    assert len(kept) == 2
+    assert len(kept) >= 2
     kept[0].write_bytes(kept[0].read_bytes()[:-100])
     bars = Bars()
     again = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=Run(seed=5, threads=2, checkpoints=tmp_path, progress=bars))

@@ -232,7 +232,9 @@ def test_a_row_of_another_length_leaves_the_others_as_they_are() -> None:
     learner = small().fit(train)
     X = test.X.copy()
     X.data[X.indptr[0] : X.indptr[1]] *= 7
+    given = X.data.copy()
     mixed, plain = learner.score(corpus_of(X, 90), 9), learner.score(corpus_of(test.X, 90), 9)
+    assert X.data.tobytes() == given.tobytes(), "what is given stays as it is"
     assert mixed.values[1:].tobytes() == plain.values[1:].tobytes()
     np.testing.assert_allclose(mixed.values[0], plain.values[0], rtol=1e-4)
 

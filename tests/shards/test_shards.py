@@ -65,8 +65,8 @@ def test_shards_share_the_labels_and_score_as_the_whole_with_a_wide_beam(
     opened = Tagger.load(tmp_path / "model")
     for k in (1, 5, 60):
         expected, found = whole.score(corpus, k), opened.score(corpus, k)
-        # a node with fewer children is laid out otherwise, and may be added up in another order
-        np.testing.assert_allclose(found.values, expected.values, rtol=2e-6)
+        # a node with fewer children adds up in another order, so labels that score alike may change places
+        np.testing.assert_allclose(found.values, expected.values, rtol=1e-5)
         assert (found.ids != expected.ids).mean() < 1e-3
 
 

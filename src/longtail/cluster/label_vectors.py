@@ -33,24 +33,26 @@ def _unit_sums(rows: SparseRows, groups: SparseRows, low: int, high: int, room: 
     room     entries there may be
     scratch  float32 (D,), zeros, and left so
     """
+    start, indices, values = rows
+    group_start, group_row, group_weight = groups
     out_start = np.zeros(high - low + 1, dtype=np.int64)
     out_indices = np.empty(room, dtype=np.int32)
     out_values = np.empty(room, dtype=np.float32)
     size = 0
     for group in range(low, high):
         begin = size
-        for q in range(groups.start[group], groups.start[group + 1]):
-            row, weight = groups.indices[q], groups.values[q]
+        for q in range(group_start[group], group_start[group + 1]):
+            row, weight = group_row[q], group_weight[q]
             if weight <= 0:
                 continue
-            for p in range(rows.start[row], rows.start[row + 1]):
-                f = rows.indices[p]
-                if rows.values[p] == 0:
+            for p in range(start[row], start[row + 1]):
+                f = indices[p]
+                if values[p] == 0:
                     continue
                 if scratch[f] == 0:
                     out_indices[size] = f
                     size += 1
-                scratch[f] += weight * rows.values[p]
+                scratch[f] += weight * values[p]
         out_indices[begin:size].sort()
         norm = 0.0
         for p in range(begin, size):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,19 +21,18 @@ from longtail.learners.base import Learner
 from longtail.learners.linear.average import average, steps_for
 from longtail.learners.linear.forest import Forests
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
-from longtail.learners.linear.nodes import Documents, Separators, joined, solve_task
-from longtail.learners.linear.resume import Pieces
+from longtail.learners.linear.nodes import Documents, Piece, Separators, Task, joined, solve_task
+from longtail.learners.linear.resume import Pieces, packed, unpacked
 from longtail.learners.linear.search import CHUNK, score_row, search, search_row
 from longtail.learners.linear.shards import Lists, Part, score_shards
 from longtail.learners.linear.spread import Spread
-from longtail.learners.linear.tasks import cost_of, tasks_of
+from longtail.learners.linear.tasks import batches, cost_of, tasks_of
 from longtail.learners.linear.tree import Shape, Tree
-from longtail.learners.linear.visit import UNIT, SearchOptions, of_unit_length
+from longtail.learners.linear.visit import SearchOptions, of_unit_length
 from longtail.learners.linear.weights import WEIGHTS
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
 from longtail.scores import Scores
-from longtail.sparse import unit_rows
 
 LOSSES = {"squared-hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 
@@ -61,37 +62,19 @@ class LinearLearner(Learner):
     n_trees = 1
 
     @abstractmethod
-    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
-        """What gives the shapes of trees by their numbers; the shape of a tree does not depend on the others."""
+    def shapes(self, documents: Documents, run: Run) -> list[Shape]:
+        """The shape of each tree."""
 
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True, spreads=True, shards=True)
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
-        pieces = Pieces(fit, self, corpus)
-        corpus = replace(corpus, X=unit_rows(corpus.features, UNIT))
-        documents = Documents.of(corpus)
-        shapes: Callable[[Sequence[int]], list[Shape]] | None = None
-
-        def grow(numbers: Sequence[int]) -> list[Tree]:
-            nonlocal shapes
-            with fit.run.stage("cluster"):
-                shapes = shapes or self.shapes(corpus, documents, fit.run)
-                found = shapes(numbers)
-                if numbers[-1] == self.n_trees - 1:
-                    shapes = None  # the vectors of all labels are not needed any more
-            with fit.run.stage("train"):
-                return self._train(numbers, found, documents, fit)
-
-        def restored(arrays: Arrays) -> Tree:
-            return Tree.from_arrays(dict(arrays), documents.n_features, corpus.n_labels)
-
-        if pieces.kept:
-            one_each = ([t] for t in range(self.n_trees))
-            self.trees_ = [pieces.made(own, lambda: grow(own)[0], Tree.arrays, restored) for own in one_each]  # noqa: B023
-        else:
-            self.trees_ = grow(range(self.n_trees))
+        documents = Documents.of(corpus, of_unit_length(SparseRows.of(corpus.features)))
+        with fit.run.stage("cluster"):
+            shapes = self.shapes(documents, fit.run)
+        with fit.run.stage("train"):
+            self.trees_ = self._train(shapes, documents, Pieces(fit, self, corpus))
         self.n_labels_, self.n_features_ = corpus.n_labels, documents.n_features
         return self
 
@@ -99,33 +82,37 @@ class LinearLearner(Learner):
         """Separators have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
         return self.learn(corpus, fit)
 
-    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, fit: Fit) -> list[Tree]:
+    def _train(self, shapes: list[Shape], documents: Documents, kept: Pieces) -> list[Tree]:
         """Blocks of children of all trees' nodes; the result does not depend on the number of threads."""
+        fit = kept.fit
         options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
         label_count = np.diff(documents.labels.start)
         parts = [Part.of(shape, fit.shard) for shape in shapes]
-        seeds = [fit.run.seed_of(f"tree/{number}") for number in numbers]
+        seeds = [fit.run.seed_of(f"tree/{t}") for t in range(len(shapes))]
         tasks = [
             task
             for t, shape in enumerate(shapes)
             for task in tasks_of(t, shape, label_count, seeds[t], all_documents=self.all_documents)
             if parts[t].needs(task)
         ]
-        found = fit.run.map_shared(
-            solve_task,
-            (documents, options),
-            tasks,
-            cost=lambda task: cost_of(task, label_count, documents.count),
-            title="Training",
-        )
-        blocks: list[list[list[Separators]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
-        for pieces in found:
-            for piece in pieces:
-                blocks[piece.tree][piece.node] += parts[piece.tree].kept(piece)
-        del found
+
+        def cost(task: Task) -> float:
+            return cost_of(task, label_count, documents.count)
+
+        def solved(batch: list[Task]) -> list[Piece]:
+            found = fit.run.map_shared(solve_task, (documents, options), batch, cost=cost, title="Training")
+            return [piece._replace(separators=own) for pieces in found for piece in pieces
+                    for own in parts[piece.tree].kept(piece)]  # fmt: skip
+
+        blocks: list[list[list[tuple[int, Separators]]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
+        for number, batch in enumerate(batches(tasks, cost) if kept.kept else [tasks]):
+            name = ["batch", str(number), str(len(tasks)), str(fit.shard)]
+            for piece in kept.made(name, partial(solved, batch), packed, unpacked):
+                blocks[piece.tree][piece.node].append((piece.first, piece.separators))
         trees = []
         for t, part in enumerate(parts):
-            separators = [joined(blocks[t][node], documents.n_features) for node in part.nodes.tolist()]
+            of_node = (sorted(blocks[t][node], key=itemgetter(0)) for node in part.nodes.tolist())
+            separators = [joined([own for _, own in found], documents.n_features) for found in of_node]
             blocks[t] = []
             trees.append(Tree.of(part.shape, separators, self.weights))
         return trees

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import Floats, Ints, Longs, Shorts, SparseRows, njit
-from longtail.lanes import add_rows, add_to_rows, negative_steps
+from longtail.lanes import add_rows, add_to_rows, larger_than, negative_steps
 from longtail.noise import NoiseArrays, draw_copy
 
 SQUARED_HINGE = 0
@@ -273,48 +273,63 @@ def solve(
 
 
 @njit(nogil=True, cache=True)
-def touched_features(work: Workspace, used: int) -> Ints:
-    """The features that have a row of weights, rising."""
-    features = work.touched[FIRST:used].copy()
+def features_kept(work: Workspace, used: int, prune: float, lanes: tuple[int, ...]) -> tuple[Ints, NDArray[np.uint32]]:
+    """The features with a weight above the threshold in size, rising, and the bits of the lanes that have one."""
+    slot, weights, touched = work.slot, work.weights, work.touched
+    features = np.empty(used - FIRST, dtype=np.int32)
+    count = 0
+    for r in range(FIRST, used):
+        if larger_than(weights, r, prune, lanes):
+            features[count] = touched[r]
+            count += 1
+    features = features[:count].copy()
     features.sort()
-    return features
+    bits = np.empty(count, dtype=np.uint32)
+    for a in range(count):
+        bits[a] = larger_than(weights, slot[features[a]], prune, lanes)
+    return features, bits
 
 
 @njit(nogil=True, cache=True)
 def sparse_weights(
-    work: Workspace, touched: Ints, low: int, high: int, prune: float
+    work: Workspace, kept: Ints, bits: NDArray[np.uint32], low: int, high: int, prune: float
 ) -> tuple[Ints, Ints, Shorts, Floats, Floats]:
-    """The weights of lanes low..high that are above the threshold in size, as sparse rows.
+    """The weights of lanes low..high as sparse rows, of what `features_kept` has found.
 
     Features that have any, their numbers of weights, lanes counted from low, weights, and the biases (high - low,).
     """
     slot, weights = work.slot, work.weights
-    kept = 0
-    for f in touched:
+    own = np.uint32(
+        ((np.uint64(1) << np.uint64(high)) - np.uint64(1)) & ~((np.uint64(1) << np.uint64(low)) - np.uint64(1))
+    )
+    size, count = 0, 0
+    for a in range(len(kept)):
+        if bits[a] & own:
+            count += 1
+            for j in range(low, high):
+                size += (bits[a] >> np.uint32(j)) & np.uint32(1)
+    features = np.empty(count, dtype=np.int32)
+    length = np.empty(count, dtype=np.int32)
+    column = np.empty(size, dtype=np.uint16)
+    weight = np.empty(size, dtype=np.float32)
+    size, count = 0, 0
+    for a in range(len(kept)):
+        if not bits[a] & own:
+            continue
+        begin, row = size, slot[kept[a]]
         for j in range(low, high):
-            if abs(weights[slot[f], j]) > prune:
-                kept += 1
-    features = np.empty(min(kept, len(touched)), dtype=np.int32)
-    length = np.empty(len(features), dtype=np.int32)
-    column = np.empty(kept, dtype=np.uint16)
-    weight = np.empty(kept, dtype=np.float32)
-    n_features, size = 0, 0
-    for f in touched:
-        begin = size
-        for j in range(low, high):
-            if abs(weights[slot[f], j]) > prune:
+            if (bits[a] >> np.uint32(j)) & np.uint32(1):
                 column[size] = j - low
-                weight[size] = weights[slot[f], j]
+                weight[size] = weights[row, j]
                 size += 1
-        if size > begin:
-            features[n_features] = f
-            length[n_features] = size - begin
-            n_features += 1
+        features[count] = kept[a]
+        length[count] = size - begin
+        count += 1
     bias = np.zeros(high - low, dtype=np.float32)
     for j in range(low, high):
         if abs(weights[BIAS, j]) > prune:
             bias[j - low] = weights[BIAS, j]
-    return features[:n_features].copy(), length[:n_features].copy(), column, weight, bias
+    return features, length, column, weight, bias
 
 
 @njit(nogil=True, cache=True)

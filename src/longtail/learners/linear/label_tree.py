@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +13,6 @@ from longtail.arrays import Ints, SparseRows, with_own_columns
 from longtail.cluster.balanced import halves
 from longtail.cluster.kmeans import k_means
 from longtail.cluster.label_vectors import label_vectors
-from longtail.corpus import Corpus
 from longtail.learners.linear.base import LinearLearner
 from longtail.learners.linear.memory import tree_stages
 from longtail.learners.linear.nodes import Documents
@@ -63,16 +62,12 @@ class LabelTree(LinearLearner):
     def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
         """The children of a node with these labels, or None for a leaf."""
 
-    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
+    def shapes(self, documents: Documents, run: Run) -> list[Shape]:
         n_features = documents.n_features
         vectors = LabelSpace(label_vectors(documents.rows, n_features, documents.labels, run), n_features)
         carried = documents.carried_labels()
-
-        def shapes(numbers: Sequence[int]) -> list[Shape]:
-            with run.bar("Clustering", len(numbers) * max(1, len(carried))) as bar:
-                return self._divided(numbers, vectors, carried, bar, run)
-
-        return shapes
+        with run.bar("Clustering", self.trees * max(1, len(carried))) as bar:
+            return self._divided(range(self.trees), vectors, carried, bar, run)
 
     def _divided(self, numbers: Sequence[int], vectors: LabelSpace, carried: Ints, bar: Bar, run: Run) -> list[Shape]:
         """The trees of these numbers, divided together level by level."""
@@ -178,9 +173,11 @@ class Bonsai(LabelTree):
     def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
         if len(members) <= self.max_leaf or depth >= self._levels(vectors.n_labels):
             return None
-        # features are renumbered, so that centres are no wider than needed
-        rows, used = with_own_columns(vectors.vectors, members, np.full(vectors.n_features, -1, dtype=np.int32))
-        cluster = k_means(rows, len(used), self.branches, rng, run)
+        rows, width = vectors
+        if len(members) < vectors.n_labels:  # features are renumbered, so that centres are no wider than needed
+            rows, used = with_own_columns(rows, members, np.full(width, -1, dtype=np.int32))
+            width = len(used)
+        cluster = k_means(rows, width, self.branches, rng, run)
         if cluster.max() == 0:
             return None
         return [members[cluster == c] for c in range(cluster.max() + 1)]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,9 +21,9 @@ from longtail.learners.linear.kernels import (
     SolverOptions,
     Workspace,
     clear,
+    features_kept,
     solve,
     sparse_weights,
-    touched_features,
 )
 from longtail.learners.linear.problems import (
     Levels,
@@ -34,7 +34,7 @@ from longtail.learners.linear.problems import (
     with_copies,
 )
 from longtail.noise import FeatureNoise
-from longtail.sparse import row_sums, rows_of_pairs, starts_of
+from longtail.sparse import rows_of_pairs, starts_of
 
 #: A document goes down to labels it carries at least this surely, beside its surest. Others it meets at their leaves
 #: only, and is no negative there: it is hardly known to be there at all.
@@ -59,8 +59,10 @@ class Documents:
     norms: Floats
 
     @classmethod
-    def of(cls, corpus: Corpus) -> Documents:
+    def of(cls, corpus: Corpus, rows: SparseRows | None = None) -> Documents:
+        """rows  the documents' features if they are not those of the corpus"""
         X, Y = corpus.features, corpus.Y
+        rows = SparseRows.of(X) if rows is None else rows
         pairs = sp.csr_matrix((corpus.weighted_targets() + np.float32(1), Y.indices, Y.indptr), Y.shape)
         by_label = pairs.tocsc()  # strengths are shifted by 1 on the way, so that a stored 0 is never taken for absent
         sure = sp.csr_matrix((_beside_largest(corpus), Y.indices, Y.indptr), Y.shape).tocsc().data >= SURE
@@ -69,9 +71,8 @@ class Documents:
             by_label.indices.astype(np.int32, copy=False),
             by_label.data - np.float32(1),
         )
-        norms = (1 + row_sums(X.data.astype(np.float32) ** 2, X.indptr)).astype(np.float32)
         noise = corpus.noise or FeatureNoise.none(X.shape[0])
-        return cls(SparseRows.of(X), labels, sure, X.shape[1], noise, norms)
+        return cls(rows, labels, sure, X.shape[1], noise, _norms(rows))
 
     @property
     def count(self) -> int:
@@ -83,6 +84,16 @@ class Documents:
         label = np.repeat(np.arange(n_labels), np.diff(self.labels.start))
         strength = np.bincount(label, weights=self.labels.values, minlength=n_labels)
         return np.flatnonzero(strength).astype(np.int32)
+
+
+@njit(nogil=True, cache=True)
+def _norms(rows: SparseRows) -> Floats:
+    start, _, values = rows
+    norms = np.ones(len(start) - 1, dtype=np.float32)
+    for i in range(len(norms)):
+        for p in range(start[i], start[i + 1]):
+            norms[i] += values[p] * values[p]
+    return norms
 
 
 def _beside_largest(corpus: Corpus) -> Floats:
@@ -135,6 +146,9 @@ class LevelsTask(NamedTuple):
     seed: int
 
 
+Task: TypeAlias = NodeTask | LevelsTask
+
+
 class Piece(NamedTuple):
     """Separators of the children of a node from `first` on."""
 
@@ -171,7 +185,7 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def solve_task(training: tuple[Documents, SolverOptions], task: NodeTask | LevelsTask) -> list[Piece]:
+def solve_task(training: tuple[Documents, SolverOptions], task: Task) -> list[Piece]:
     """The separators of one task: what the threads and machines of a run work on."""
     documents, options = training
     slots = _scratch.document_slots(documents.count)
@@ -200,9 +214,9 @@ def _solved(
         problem = with_copies(problem, noise, documents.noise.copies)
     work = _scratch.workspace(documents.n_features, width)
     used = solve(documents.rows, documents.norms, problem, noise, options, seed, work, LANES[width])
-    touched = touched_features(work, used)
+    kept, bits = features_kept(work, used, np.float32(options.prune), LANES[width])
     try:
-        yield lambda low, high: Separators(*sparse_weights(work, touched, low, high, options.prune))
+        yield lambda low, high: Separators(*sparse_weights(work, kept, bits, low, high, options.prune))
     finally:
         clear(work, used)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from longtail.corpus import Corpus
 from longtail.learners.linear.base import LinearLearner
 from longtail.learners.linear.memory import every_document
 from longtail.learners.linear.nodes import Documents
@@ -35,10 +33,10 @@ class OneVsAll(LinearLearner):
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         return every_document(sizes, run, prune=self.prune)
 
-    def shapes(self, corpus: Corpus, documents: Documents, run: Run) -> Callable[[Sequence[int]], list[Shape]]:
+    def shapes(self, documents: Documents, run: Run) -> list[Shape]:
         """Leaves only: blocks of labels that some document carries, all of them roots."""
         labels = documents.carried_labels()
         starts = np.append(np.arange(0, len(labels), BLOCK), len(labels)).astype(np.int32)
         blocks = len(starts) - 1
         shape = Shape(np.array([0, blocks], dtype=np.int32), starts, labels, np.ones(blocks, dtype=bool))
-        return lambda numbers: [shape] * len(numbers)
+        return [shape]

@@ -28,10 +28,11 @@ from longtail.learners.linear.spread import (
 from longtail.learners.linear.visit import (
     SearchOptions,
     add_rows,
+    factors,
     keep_children,
     look_up,
-    of_unit_length,
     room_for,
+    scaled,
     to_scores,
 )  # fmt: skip
 from longtail.learners.linear.weights import COLUMNS, ROWS
@@ -169,7 +170,8 @@ def search(
 @njit(nogil=True, cache=True)
 def search_row(forest: Forest, indices: Ints, values: Floats, options: SearchOptions, depth: int) -> Any:
     """The lists of one document, (trees, 1, depth) labels and log-scores: what `search` gives for it."""
-    row = of_unit_length(SparseRows(np.array([0, len(indices)]), indices, values))
+    given = SparseRows(np.array([0, len(indices)]), indices, values)
+    row = scaled(given, factors(given))
     trees, loss, beam, discount = len(forest.address), options.loss, options.beam, np.float32(options.discount)
     ids = np.full((trees, 1, depth), -1, dtype=np.int32)
     scores = np.zeros((trees, 1, depth), dtype=np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,15 +10,19 @@ from numpy.typing import NDArray
 
 from longtail.arrays import Ints
 from longtail.lanes import WIDEST
-from longtail.learners.linear.nodes import LevelsTask, NodeTask
+from longtail.learners.linear.nodes import LevelsTask, NodeTask, Task
 from longtail.learners.linear.problems import Levels
 from longtail.learners.linear.tree import Shape
 from longtail.sparse import starts_of
 
 #: A task takes as many blocks of one node as there are here pairs of documents and labels, at least one.
 PAIRS_PER_TASK = 200_000
+#: Tasks that cost this much together, some ten seconds of a core, are kept as soon as they are done.
+COST_PER_BATCH = 2e8
 #: Nodes with no more children are solved together with narrow levels below them.
 NARROW = 8
+#: Their children side by side, at most: three levels of halves, whose weights stay in the cache.
+SIDE_BY_SIDE = 16
 
 
 class Layout(NamedTuple):
@@ -57,7 +61,7 @@ class Layout(NamedTuple):
 
 def tasks_of(
     tree: int, shape: Shape, label_count: NDArray[np.int64], seed: int, *, all_documents: bool
-) -> Iterator[NodeTask | LevelsTask]:
+) -> Iterator[Task]:
     """The tasks of one tree.
 
     label_count  pairs of documents and each label
@@ -97,7 +101,7 @@ def _levels(tree: int, root: int, shape: Shape, layout: Layout, seed: int) -> Le
     frontier, used = [root], 0
     while frontier:
         widths = [int(shape.slot_start[node + 1] - shape.slot_start[node]) for node in frontier]
-        if used + sum(widths) > WIDEST:
+        if used + sum(widths) > SIDE_BY_SIDE:
             break
         rows.append(frontier)
         for node, width in zip(frontier, widths, strict=True):
@@ -117,9 +121,23 @@ def _levels(tree: int, root: int, shape: Shape, layout: Layout, seed: int) -> Le
     return LevelsTask(tree, members, Levels(layout.order[low:high], path, siblings), seed)
 
 
-def cost_of(task: NodeTask | LevelsTask, label_count: NDArray[np.int64], n_documents: int) -> float:
+def cost_of(task: Task, label_count: NDArray[np.int64], n_documents: int) -> float:
     """About how long a task takes beside others."""
     if isinstance(task, LevelsTask):
         return float(label_count[task.levels.labels].sum()) * WIDEST
     pairs = n_documents if task.all_documents else label_count[task.labels].sum()
     return float(pairs) * (4 + task.last - task.first)
+
+
+def batches(tasks: list[Task], cost: Callable[[Task], float]) -> Iterator[list[Task]]:
+    """All tasks, the costliest first, in pieces that are worth keeping."""
+    batch: list[Task] = []
+    total = 0.0
+    for own, place in sorted((-cost(task), place) for place, task in enumerate(tasks)):
+        batch.append(tasks[place])
+        total -= own
+        if total >= COST_PER_BATCH:
+            yield batch
+            batch, total = [], 0.0
+    if batch:
+        yield batch

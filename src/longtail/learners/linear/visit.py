@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from longtail.arrays import Floats, Ints, Longs, Shorts, SparseRows, UnsignedInts, keep_best, njit
+from longtail.arrays import Doubles, Floats, Ints, Longs, Shorts, SparseRows, UnsignedInts, keep_best, njit
 from longtail.learners.linear.kernels import SQUARED_HINGE
 from longtail.learners.linear.tree import Tree
 from longtail.learners.linear.weights import BITMAP, COLUMNS, ENTRIES, GROUPS, LOWS, OFFSETS, VALUES, number, ones
@@ -173,23 +173,29 @@ UNIT = 1e-3
 
 
 @njit(nogil=True, cache=True)
-def _factor(rows: SparseRows, document: int) -> float:
-    """What brings a row to length 1; 1 for one that is near enough, or empty."""
-    square = 0.0
-    for p in range(rows.start[document], rows.start[document + 1]):
-        square += np.float64(rows.values[p]) * np.float64(rows.values[p])
-    return 1.0 if square == 0 or abs(square - 1) <= UNIT else 1 / np.sqrt(square)
+def factors(rows: SparseRows) -> Doubles:
+    """What brings each row to length 1; 1 for one that is near enough, or empty."""
+    found = np.ones(len(rows.start) - 1)
+    for d in range(len(found)):
+        square = 0.0
+        for p in range(rows.start[d], rows.start[d + 1]):
+            square += np.float64(rows.values[p]) * np.float64(rows.values[p])
+        if square > 0 and abs(square - 1) > UNIT:
+            found[d] = 1 / np.sqrt(square)
+    return found
 
 
 @njit(nogil=True, cache=True)
-def of_unit_length(rows: SparseRows) -> SparseRows:
-    """The rows at length 1; the same arrays where they are already."""
-    values = rows.values
-    for d in range(len(rows.start) - 1):
-        factor = _factor(rows, d)
-        if factor != 1:
-            if values is rows.values:
-                values = rows.values.copy()
-            for p in range(rows.start[d], rows.start[d + 1]):
-                values[p] = np.float32(np.float64(values[p]) * factor)
+def scaled(rows: SparseRows, factor: Doubles) -> SparseRows:
+    """The rows times a factor each."""
+    values = np.empty(len(rows.values), dtype=np.float32)
+    for d in range(len(factor)):
+        for p in range(rows.start[d], rows.start[d + 1]):
+            values[p] = np.float32(np.float64(rows.values[p]) * factor[d])
     return SparseRows(rows.start, rows.indices, values)
+
+
+def of_unit_length(rows: SparseRows) -> SparseRows:
+    """The rows at length 1, each by itself; the same arrays where all are already."""
+    factor = factors(rows)
+    return rows if (factor == 1).all() else scaled(rows, factor)

@@ -122,7 +122,7 @@ class AttentionXML(NeuralLearner):
         except UsageError:  # no word tells any two documents apart, and so none tells labels apart
             features = sp.csr_matrix(sp.coo_array((len(corpus), 1), dtype=np.float32))
         whole = replace(corpus, X=features, noise=None)
-        (shape,) = Parabel(trees=1, max_leaf=self.branches).shapes(whole, Documents.of(whole), run)([0])
+        (shape,) = Parabel(trees=1, max_leaf=self.branches).shapes(Documents.of(whole), run)
         leaf = _leaves(shape, corpus.n_labels)
         parents, nodes = [leaf], int(leaf.max()) + 1
         while nodes > self.top:

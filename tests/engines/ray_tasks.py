@@ -37,3 +37,9 @@ def fails(shared: Numbers, task: int) -> int:
     if task == 3:
         raise UsageError(f"task {task} is bad")
     return task
+
+
+def doubled_in_place(shared: Numbers, task: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Arrays of a task are the worker's own."""
+    task *= 2
+    return task

@@ -65,9 +65,9 @@ def test_shards_share_the_labels_and_score_as_the_whole_with_a_wide_beam(
     opened = Tagger.load(tmp_path / "model")
     for k in (1, 5, 60):
         expected, found = whole.score(corpus, k), opened.score(corpus, k)
-        assert np.array_equal(found.ids, expected.ids)
-        # a node with fewer children adds up in another order
+        # a node with fewer children adds up in another order, so labels that score alike may change places
         np.testing.assert_allclose(found.values, expected.values, rtol=1e-5)
+        assert (found.ids != expected.ids).mean() < 1e-3
 
 
 def test_with_the_usual_beam_shards_miss_nothing_much(corpus: Corpus, tmp_path: Path) -> None:
@@ -123,13 +123,30 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_processes_train_what_one_predicts_and_evaluates_with(files: Path) -> None:
     assert sorted(path.name for path in (files / "sharded").iterdir()) == ["shard-1-of-2", "shard-2-of-2"]
-    answers = {name: outside("predict", files / name, files / "data.jsonl", "-q") for name in ("sharded", "whole")}
-    assert answers["sharded"].returncode == 0, answers["sharded"].stderr
-    assert answers["sharded"].stdout == answers["whole"].stdout
+    answers = []
+    for name in ("sharded", "whole"):
+        done = outside("predict", files / name, files / "data.jsonl", "-q")
+        assert done.returncode == 0, done.stderr
+        answers.append([json.loads(line) for line in done.stdout.splitlines()])
+    assert len(answers[0]) == 600
+    for one, other in zip(*answers, strict=True):
+        assert [label["label"] for label in one["labels"]] == [label["label"] for label in other["labels"]]
+        scores = [[label["score"] for label in each["labels"]] for each in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=2e-6)
     measured = {
         name: outside("evaluate", files / name, files / "data.jsonl", "--json") for name in ("sharded", "whole")
     }
     assert json.loads(measured["sharded"].stdout) == json.loads(measured["whole"].stdout)
+
+
+def test_one_document_is_answered_by_all_shards(files: Path) -> None:
+    """A single text takes a way of its own through the kernels."""
+    whole, sharded = Tagger.load(files / "whole"), Tagger.load(files / "sharded")
+    texts = [json.loads(line)["text"] for line in (files / "data.jsonl").read_text().splitlines()[:40]]
+    together = sharded.predict(texts, 5)
+    for text, expected in zip(texts, together, strict=True):
+        assert sharded.predict([text], 5) == [expected]
+        assert [name for name, _ in whole.predict([text], 5)[0]] == [name for name, _ in expected]
 
 
 def test_a_shard_is_about_half_of_the_model(files: Path) -> None:
@@ -173,6 +190,19 @@ def test_a_model_in_shards_is_described_as_one(files: Path) -> None:
     assert (sharded.labels, sharded.config) == (whole.labels, whole.config)
     assert "shard-2-of-2/learner.safetensors" in sharded.files
     assert len(sharded.files) == 2 * len(whole.files)
+
+
+def test_shards_are_converted_one_by_one(files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def convert(name: str) -> int:
+        return run(["convert", str(files / name), "-o", str(tmp_path / "small"), "--weights", "float16", "-q"])
+
+    assert convert("sharded") == 2
+    assert "lies in shards: convert each into one folder" in capfd.readouterr().err
+    assert [convert(f"sharded/shard-{number}-of-2") for number in (1, 2)] == [0, 0]
+    given, small = Tagger.load(files / "sharded"), Tagger.load(tmp_path / "small")
+    texts = [json.loads(line)["text"] for line in (files / "data.jsonl").read_text().splitlines()[:40]]
+    best = [[names[0][0] for names in tagger.predict(texts, 1)] for tagger in (given, small)]
+    assert np.mean(np.array(best[0]) == np.array(best[1])) > 0.9
 
 
 # refusals

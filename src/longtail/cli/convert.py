@@ -11,6 +11,7 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import numbers, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
+from longtail.errors import UsageError
 
 if TYPE_CHECKING:
     from longtail.evaluate import Report
@@ -48,11 +49,15 @@ def convert(
     """
     ks = numbers(k, "-k")
     from longtail.keep.model import check_model_output
+    from longtail.keep.shard_folders import shard_folder, shard_folders
     from longtail.tagger import Tagger
 
-    check_model_output(output, overwrite=overwrite)
+    if shards := shard_folders(model):
+        raise UsageError(f"{model} lies in shards: convert each into one folder, as in {shards[0]} -o {output}")
     run = start_run(threads=threads, quiet=quiet)
     tagger = Tagger.load(model, threads=threads)
+    folder = output if tagger.share_ is None else shard_folder(output, tagger.share_.shard)
+    check_model_output(folder, overwrite=overwrite)
     reports: list[Report] = []
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = None if data is None else how.read(data, run, split="test")
@@ -66,7 +71,7 @@ def convert(
     figures = [f"{name}@{cut}" for name in ("P", "PSP") for cut in ks] if reports else []
     found = {
         "weights": weights.value,
-        "bytes": {"before": before, "after": _bytes(output)},
+        "bytes": {"before": before, "after": _bytes(folder)},
         **{name: {"before": reports[0][name], "after": reports[1][name]} for name in figures},
     }
     if json:

@@ -73,8 +73,12 @@ class RayEngine:
         try:
             ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **own)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            where = "on this machine" if address is None else f"at {address}"
-            raise UsageError(f"no Ray cluster {where}: {first_line(error)}") from None
+            if address is None:
+                raise UsageError(f"Ray does not start on this machine: {first_line(error)}") from None
+            raise UsageError(
+                f"no Ray cluster that lets us in at {address}: {first_line(error)}; one that was started with a token "
+                "needs RAY_AUTH_MODE=token and the same token here"
+            ) from None
         engine._started = True
         return engine
 
@@ -107,7 +111,7 @@ class RayEngine:
         shared_at, function_at = self._shared(shared), ray.put(function)
 
         def start(batch: list[int]) -> Any:
-            return work.remote(function_at, shared_at, [tasks[task] for task in batch])
+            return work.remote(function_at, shared_at, pickle.dumps([tasks[task] for task in batch], protocol=5))
 
         context = run.bar(title, sum(costs)) if title is not None else nullcontext()
         with context as bar:
@@ -215,11 +219,12 @@ def _lost() -> tuple[type[Exception], ...]:
 
 
 # on the workers
-def _work(function: Callable[[Any, Any], Any], shared: tuple[bytes, list[_Bytes]], tasks: list[Any]) -> bytes:
-    """The results of a batch, pickled: so they leave the object store when they are read."""
+def _work(function: Callable[[Any, Any], Any], shared: tuple[bytes, list[_Bytes]], tasks: bytes) -> bytes:
+    """The results of a batch. Tasks and results are pickled: so their arrays are their reader's own, and not read-only
+    views of the object store, which they leave when they are read."""
     header, buffers = shared
     data = pickle.loads(header, buffers=[_writable(buffer) for buffer in buffers])
-    return pickle.dumps([function(data, task) for task in tasks], protocol=5)
+    return pickle.dumps([function(data, task) for task in pickle.loads(tasks)], protocol=5)
 
 
 class _Held:

@@ -147,7 +147,9 @@ class LinearLearner(Learner):
             search(rows, first, forests[t], options, spread, found.ids[t], found.scores[t])
         return found
 
-    def score_row(self, indices: Ints, values: Floats, k: int) -> tuple[Ints, Floats]:
+    def score_row(self, indices: Ints, values: Floats, k: int) -> tuple[Ints, Floats] | None:
+        if self.shards_:
+            return None
         k = min(k, self.n_labels_)
         steps, options, forests = self._steps(k), self._search_options, self._forests
         if len(forests.runs) == 1:

@@ -1,8 +1,8 @@
 """Label trees in shards: each keeps the labels of some of a tree's branches, and what leads there from the root.
 
 All shards see the same tree, so what they keep of it are parts of one model: the scores of a label are those of the
-whole model, and the lists of the shards, put together tree by tree, are its lists. Only the beam differs: each shard
-has one of its own.
+whole model up to rounding, and the lists of the shards, put together tree by tree, are its lists. Only the beam
+differs: each shard has one of its own.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 bench: .venv/everything
-	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/render.py
+	$(BIN)/python benchmarks/peers.py; measured=$$?; $(BIN)/python benchmarks/render.py && exit $$measured
 
 docs: .venv/everything
 	$(BIN)/mkdocs build --strict

@@ -175,17 +175,20 @@ def run_rows(
     command: str,
     rows: Sequence[dict[str, Any]],
     measure: Callable[[dict[str, Any], Path], dict[str, Any]],
+    *,
+    reads_data: bool = True,
 ) -> None:
     """The command line of a runner: measures the rows that are not finished yet and keeps each as soon as it is.
 
     A row has a name under "row"; `measure` gives it back with what it found, metrics under "figures".
+    reads_data  False for a benchmark that draws its own corpora, and gets no folder
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--rows", default="*", help="only rows whose name matches, such as 'eurlex57k/*'")
     parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
     options = parser.parse_args()
-    data = data_folder(options.data)
+    data = data_folder(options.data) if reads_data else Path()
     done = _finished(result)
     for row in rows:
         name = row["row"]

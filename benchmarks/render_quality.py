@@ -194,19 +194,25 @@ def _made(results: Results) -> str:
 
 
 # pictures
-def peers_picture(all_results: dict[str, Results]) -> bytes:
-    """Training seconds against PSP@5, one panel per corpus: up and to the left is better."""
+def peers_picture(results: Results) -> bytes | None:
+    """Training seconds against PSP@5, one panel per corpus of texts: up and to the left is better; None without any."""
+    corpora: dict[str, list[dict[str, Any]]] = {}
+    for row in results["rows"]:
+        shown = "failed" not in row and row["part"] == 1 and not row["matched"] and "tail_recall@5" in row
+        if shown and not row["corpus"].startswith("synthetic"):
+            corpora.setdefault(row["corpus"], []).append(row)
+    if not corpora:
+        return None
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
-    peers = [results for name, results in all_results.items() if name.startswith("peers-")]
-    figure, axes = plt.subplots(1, len(peers), figsize=(4.2 * len(peers), 3.6), squeeze=False)
-    for axis, results in zip(axes[0], peers, strict=True):
-        for row in results["rows"]:
-            ours = row["system"].startswith("longtail")
+    figure, axes = plt.subplots(1, len(corpora), figsize=(4.2 * len(corpora), 3.6), squeeze=False)
+    for axis, (corpus, rows) in zip(axes[0], corpora.items(), strict=True):
+        for row in rows:
+            ours = row["peer"] == "longtail"
             name = (
                 row["system"]
                 .removeprefix("longtail ")
@@ -229,7 +235,7 @@ def peers_picture(all_results: dict[str, Results]) -> bytes:
         axis.xaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50, 100, 200, 500]))
         axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_title(results["corpus"], fontsize=10)
+        axis.set_title(corpus, fontsize=10)
         axis.set_xlabel("training seconds, 2 cores (the number behind a name: trees)", fontsize=8)
         axis.set_ylabel("PSP@5, rare labels count more", fontsize=8)
         axis.tick_params(labelsize=7)

@@ -1,6 +1,7 @@
 """longtail's label trees. A fit and a prediction on a few documents come first, so that compiling is not timed."""
 
 import shutil
+from functools import partial
 from importlib.metadata import version
 
 import measure
@@ -18,12 +19,18 @@ WARM_UP = 500  # documents: enough for trees of several levels
 class Longtail:
     def __init__(self, task):
         self.task = task
-        self.labels = LabelIndex([str(label) for label in range(task.load("train_Y").shape[1])])
-        self.corpus = Corpus(labels=self.labels, Y=task.load("train_Y"), X=task.load("train_X")).counted()
-        self.test = Corpus(labels=self.labels, Y=task.load("test_Y"), X=task.load("test_X"))
-        few = np.arange(min(WARM_UP, len(self.corpus)))
-        learner = self.learner().fit(self.corpus.rows(few), run=Run(seed=task.seed, threads=task.threads))
-        learner.score(self.test.rows(few[: len(self.test)]), task.k, run=Run(threads=task.threads))
+        Y = task.load("train_Y")
+        self.labels = LabelIndex([str(label) for label in range(Y.shape[1])])
+        self.corpus = Corpus(labels=self.labels, Y=Y, X=task.load("train_X")).counted()
+
+    def warm_up(self):
+        few = self.corpus.rows(np.arange(min(WARM_UP, len(self.corpus))))
+        learner = self.learner().fit(few, run=Run(seed=self.task.seed, threads=self.task.threads))
+        learner.score(few, self.task.k, run=Run(threads=self.task.threads))
+
+    def load_test(self):
+        self.corpus = None
+        self.test = Corpus(labels=self.labels, Y=self.task.load("test_Y"), X=self.task.load("test_X"))
 
     def learner(self):
         return build(self.task.options, "learner")
@@ -53,6 +60,14 @@ class Longtail:
 
     def predict(self, learner, k):
         return learner.score(self.test, k, run=Run(seed=self.task.seed, threads=self.task.threads))
+
+    def one_by_one(self, learner, k):
+        X, rows = self.test.X, self.task.some_rows(self.test.X)
+        if not hasattr(learner, "score_row"):
+            run = Run(seed=self.task.seed, threads=1)
+            return [partial(learner.score, self.test.rows(np.array([row])), k, run=run) for row in rows]
+        spans = [(X.indptr[row], X.indptr[row + 1]) for row in rows]
+        return [partial(learner.score_row, X.indices[start:end], X.data[start:end], k) for start, end in spans]
 
     def arrays(self, scores, k):
         scores = scores.top(k)

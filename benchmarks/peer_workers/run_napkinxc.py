@@ -1,6 +1,7 @@
 """napkinXC's probabilistic label tree with its defaults. It writes the model to disk while it trains."""
 
 import shutil
+from functools import partial
 from importlib.metadata import version
 
 import measure
@@ -10,14 +11,18 @@ from napkinxc.models import PLT
 class Napkinxc:
     def __init__(self, task):
         self.task = task
-        self.X, self.Y, self.X_test = task.load("train_X"), task.load("train_Y"), task.load("test_X")
+        self.X, self.Y = task.load("train_X"), task.load("train_Y")
 
-    def plt(self):
-        return PLT(str(self.task.model), threads=self.task.threads, seed=self.task.seed, verbose=0, **self.task.options)
+    def load_test(self):
+        self.X = self.Y = None
+        self.X_test = self.task.load("test_X")
+
+    def plt(self, threads):
+        return PLT(str(self.task.model), threads=threads, seed=self.task.seed, verbose=0, **self.task.options)
 
     def train(self):
         shutil.rmtree(self.task.model, ignore_errors=True)
-        model = self.plt()
+        model = self.plt(self.task.threads)
         model.fit(self.X, self.Y)
         return model
 
@@ -25,15 +30,23 @@ class Napkinxc:
         return {}
 
     def save_and_load(self, model):
-        loaded = self.plt()
-        loaded.load()
-        return loaded
+        return self.loaded(self.task.threads)
+
+    def loaded(self, threads):
+        model = self.plt(threads)
+        model.load()
+        return model
 
     def model_bytes(self):
         return measure.folder_bytes(self.task.model)
 
     def predict(self, model, k):
         return model.predict_proba(self.X_test, top_k=k)
+
+    def one_by_one(self, model, k):
+        model.unload()
+        alone = self.loaded(1)
+        return [partial(alone.predict_proba, self.X_test[row], top_k=k) for row in self.task.some_rows(self.X_test)]
 
     def arrays(self, rows, k):
         return measure.from_lists(rows, k)

@@ -6,6 +6,7 @@ and value it wants are made before the clock starts.
 """
 
 import shutil
+from functools import partial
 from importlib.metadata import version
 
 import measure
@@ -21,7 +22,11 @@ class Omikuji:
         if data == omikuji.ffi.NULL:
             raise SystemExit(f"omikuji cannot read {task.matrices / 'train.txt'}")
         self.data = omikuji.ffi.gc(data, omikuji.lib.free_omikuji_data_set)
-        X = task.load("test_X")
+
+    def load_test(self):
+        self.data = None
+        X = self.task.load("test_X")
+        self.some = self.task.some_rows(X)
         self.rows = [
             list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
             for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
@@ -45,7 +50,6 @@ class Omikuji:
     def save_and_load(self, model):
         shutil.rmtree(self.task.model, ignore_errors=True)
         model.save(str(self.task.model))
-        self.data = None
         loaded = omikuji.Model.load(str(self.task.model))
         loaded.init_prediction_thread_pool(self.task.threads)
         return loaded
@@ -55,6 +59,10 @@ class Omikuji:
 
     def predict(self, model, k):
         return [model.predict(row, beam_size=10, top_k=k) for row in self.rows]
+
+    def one_by_one(self, model, k):
+        model.init_prediction_thread_pool(1)
+        return [partial(model.predict, self.rows[row], beam_size=10, top_k=k) for row in self.some]
 
     def arrays(self, rows, k):
         return measure.from_lists(rows, k)

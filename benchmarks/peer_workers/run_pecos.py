@@ -4,6 +4,7 @@ Predicts with the model loaded for prediction only, its quickest way.
 """
 
 import shutil
+from functools import partial
 from importlib.metadata import version
 
 import measure
@@ -15,9 +16,13 @@ from pecos.xmc.xlinear.model import XLinearModel
 class Pecos:
     def __init__(self, task):
         self.task = task
-        self.X, self.X_test = task.load("train_X"), task.load("test_X")
+        self.X = task.load("train_X")
         self.Y = sp.csc_matrix(task.load("train_Y"))
         self.seconds = {}
+
+    def load_test(self):
+        self.X = self.Y = None
+        self.X_test = self.task.load("test_X")
 
     def train(self):
         options, threads = self.task.options, self.task.threads
@@ -51,6 +56,10 @@ class Pecos:
 
     def predict(self, model, k):
         return model.predict(self.X_test, only_topk=k, threads=self.task.threads)
+
+    def one_by_one(self, model, k):
+        rows = (self.X_test[row] for row in self.task.some_rows(self.X_test))
+        return [partial(model.predict, row, only_topk=k, threads=1) for row in rows]
 
     def arrays(self, matrix, k):
         return measure.from_csr(matrix, k)

@@ -42,8 +42,10 @@ def _or_nothing(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, An
 
 
 Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 Shorts = NDArray[np.uint16]
 Ints = NDArray[np.int32]
+UnsignedInts = NDArray[np.uint32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

@@ -23,6 +23,8 @@ class Capabilities:
     noise         draws the corpus's noisy copies itself; for others they are written out as rows
     retunes       has a second stage, in which its classifier is tuned again
     hardware      is trained on the devices, nodes and precision that a run says
+    spreads       trains in tasks that an engine may take to other machines
+    shards        can be trained with a share of the labels, as a part of a model of all labels
     validation    makes use of validation data
     side_by_side  two fits may go on at the same time in one process
     judge         an augmenter that asks a fitted learner first, and so belongs to the second stage
@@ -39,6 +41,8 @@ class Capabilities:
     noise: bool = False
     retunes: bool = False
     hardware: bool = False
+    spreads: bool = False
+    shards: bool = False
     validation: bool = False
     side_by_side: bool = True
     judge: bool = False
@@ -70,6 +74,7 @@ def common(all_of: Iterable[Capabilities]) -> Capabilities:
         noise=True,  # each member draws copies or has them written out for itself
         retunes=all(one.retunes for one in found),
         hardware=any(one.hardware for one in found),
+        spreads=any(one.spreads for one in found),
         validation=any(one.validation for one in found),
         side_by_side=all(one.side_by_side for one in found),
     )

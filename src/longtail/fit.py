@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from longtail.errors import LongtailError
+from longtail.keep.shard_folders import Shard
 from longtail.part import Arrays, Part
 from longtail.registry import config_of
 from longtail.run import Run
@@ -36,11 +37,13 @@ class Fit:
     run    seed, threads, progress, hardware, and the folder for checkpoints
     valid  documents to check on, or None
     hooks  augmenters that work inside the fit, for learners that open their spaces
+    shard  the share of the labels to keep, for learners that can be trained in shards; None for all
     """
 
     run: Run = field(default_factory=Run)
     valid: Corpus | None = None
     hooks: Sequence[Augmenter] = ()
+    shard: Shard | None = None
 
     def child(self, name: str) -> Fit:
         """A nested fit with seeds, titles and checkpoints of its own; data and hooks are those of this one."""
@@ -86,6 +89,8 @@ class Fit:
         hardware = [self.run.hardware.devices, self.run.hardware.nodes, self.run.hardware.precision]
         parts = [what, hooks, self.run.seed, self.run.workers, programs, hardware, corpus.fingerprint]
         parts.append("" if self.valid is None else self.valid.fingerprint)
+        if self.shard is not None:
+            parts.append(["shard", *self.shard])
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SERIALIZE_NUMPY)).hexdigest()[:24]
 
     def recall(self, key: str) -> Arrays | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -26,6 +28,24 @@ Arrays = Mapping[str, NDArray[Any]]
 
 #: Registered names by "module:Class"; the registry fills it, for it knows parts and parts know nothing of it.
 NAMES: dict[str, str] = {}
+
+
+_CHECKED_BEFORE = ContextVar("checked before", default=False)
+
+
+@contextmanager
+def restoring_checked_arrays(checked: bool) -> Iterator[None]:
+    """Around `restore`: whether the very same arrays went through all checks before."""
+    before = _CHECKED_BEFORE.set(checked)
+    try:
+        yield
+    finally:
+        _CHECKED_BEFORE.reset(before)
+
+
+def checked_before() -> bool:
+    """For `restore`: whether checks that read whole arrays can be left out; those of types and sizes cannot."""
+    return _CHECKED_BEFORE.get()
 
 
 def shown_name(part: Part | type[Part]) -> str:

@@ -13,6 +13,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from longtail.engines.base import Engine
+from longtail.engines.local import LocalEngine, thread_map
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Shared = TypeVar("Shared")
@@ -91,6 +94,7 @@ class Run:
     checkpoints  where fits that take long keep what they have, so that the same run can go on after it was killed
     hardware     what networks are trained on
     memory       bytes that the process may hold, or None for no limit; never changes a result
+    engine       where `map_shared` runs: the threads of this process, or a Ray cluster; never changes a result
     at_once      tasks that go on at the same time where memory allows no more, 0 for one per thread
     """
 
@@ -101,6 +105,7 @@ class Run:
     checkpoints: Path | None = None
     hardware: Hardware = Hardware()
     memory: int | None = None
+    engine: Engine = LocalEngine()
     at_once: int = 0
 
     def child(self, name: str) -> Run:
@@ -163,8 +168,6 @@ class Run:
         cost: Callable[[Task], float] | None = None,
     ) -> list[Result]:
         """function over tasks on the run's threads, results in task order; the costliest tasks start first."""
-        from longtail.engines.local import thread_map
-
         return thread_map(function, tasks, workers=self.tasks, cost=cost, run=self, title=title)
 
     def map_shared(
@@ -181,7 +184,7 @@ class Run:
         function is one of a module, shared and tasks are plain data: what runs elsewhere than in this process gets
         `shared` once, not with every task.
         """
-        return self.map(lambda task: function(shared, task), tasks, title=title, cost=cost)
+        return self.engine.map_shared(function, shared, tasks, run=self, title=title, cost=cost)
 
 
 def available_cores() -> int:

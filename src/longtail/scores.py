@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,13 @@ class Scores:
     @classmethod
     def empty(cls, n: int, k: int) -> Scores:
         return cls(np.full((n, k), -1, dtype=np.int32), np.zeros((n, k), dtype=np.float32))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Scores], k: int) -> Scores:
+        """The rows of all parts, one part after the other; k  labels per row where there is no part"""
+        if not parts:
+            return cls.empty(0, k)
+        return cls(np.concatenate([part.ids for part in parts]), np.concatenate([part.values for part in parts]))
 
     @classmethod
     def from_csr(cls, matrix: sp.csr_matrix, k: int) -> Scores:

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
+from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
 from longtail.learners import planning
 from longtail.learners.pipeline import Pipeline
 from longtail.memory import give_back
-from longtail.part import Part, default_of
+from longtail.part import Part, default_of, restoring_checked_arrays
 from longtail.plan import Plan, Sizes
-from longtail.registry import build, check_bounds, check_registered, config_of
+from longtail.registry import build, check_bounds, check_registered, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
+from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere
 
 if TYPE_CHECKING:
     from longtail.augment.base import Augmenter
@@ -66,6 +69,8 @@ class Tagger:
         )
         self.seed = seed
         self.threads = threads
+        self.directory_: Path | None = None  # where it was loaded from
+        self.share_: Share | None = None  # which of several shards it is
 
     @property
     def learner(self) -> Learner:
@@ -90,11 +95,24 @@ class Tagger:
         return self.pipeline.width_
 
     # fitting
-    def fit(self, corpus: Corpus, *, valid: Corpus | None = None, run: Run | None = None) -> Self:
-        """Trains every part in turn; the corpus given stays as it is."""
+    def fit(
+        self,
+        corpus: Corpus,
+        *,
+        valid: Corpus | None = None,
+        run: Run | None = None,
+        shard: tuple[int, int] | None = None,
+    ) -> Self:
+        """Trains every part in turn; the corpus given stays as it is.
+
+        shard  (number, count): keep only a share of the labels, as one of several parts of the model
+        """
         run = run or self._run()
+        share = None if shard is None else Shard.of(*shard)
+        check_shard(self.pipeline, share)
         # a second fit that fails must not leave old labels beside half-new parts
         vars(self).pop("labels_", None)
+        self.directory_ = self.share_ = None
         self.pipeline.forget()
         if len(corpus) == 0 or corpus.positives().nnz == 0:
             raise UsageError(f"{corpus.name} has {'no documents' if len(corpus) == 0 else 'no labels'} to learn from")
@@ -105,8 +123,9 @@ class Tagger:
             corpus = corpus.counted()
         if run.memory is not None:
             run = planning.checked(self.pipeline, Sizes.of(corpus), run)
-        self.pipeline.learn(corpus, Fit(run, valid))
+        self.pipeline.learn(corpus, Fit(run, valid, shard=share))
         self.labels_ = corpus.labels
+        self.share_ = None if share is None else Share(share, corpus.fingerprint)
         give_back()
         return self
 
@@ -123,16 +142,27 @@ class Tagger:
             raise UsageError('predict takes a list of texts: predict(["some text"]), not predict("some text")')
         if not 0 <= threshold <= 1:
             raise UsageError(f"the threshold must lie between 0 and 1, not {threshold:g}")
+        if run is None and isinstance(documents, list) and len(documents) == 1:
+            found = self._of_one_text(documents[0], k)
+            if found is not None:
+                return [self._named(*found, threshold)]
         corpus = documents if isinstance(documents, Corpus) else self.corpus_of(documents)
         scores = self.score(corpus, k, run=run)
+        return [self._named(ids, values, threshold) for ids, values in zip(scores.ids, scores.values, strict=True)]
+
+    def _of_one_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """Labels and scores of one text without the overhead of a corpus; None where only the general way will do."""
+        self._require_fitted()
+        if not isinstance(text, str) or type(k) is not int or k < 1:
+            return None  # refused there
+        return self.pipeline.score_text(text, k)
+
+    def _named(self, ids: NDArray[np.int32], values: NDArray[np.float32], threshold: float) -> list[tuple[str, float]]:
         names = self.labels_.names
         return [
-            [
-                (names[label], value)
-                for label, value in zip(ids, values, strict=True)
-                if label >= 0 and value >= threshold
-            ]
-            for ids, values in zip(scores.ids.tolist(), scores.values.tolist(), strict=True)
+            (names[label], value)
+            for label, value in zip(ids.tolist(), values.tolist(), strict=True)
+            if label >= 0 and value >= threshold
         ]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -142,7 +172,15 @@ class Tagger:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
         if len(corpus) == 0:
             return Scores.empty(0, int(k))
+        if run is not None and run.engine.remote:
+            return self._score_elsewhere(corpus, int(k), run)
         return self.pipeline.score(corpus, int(k), run=run or self._run()).top(int(k))
+
+    def _score_elsewhere(self, corpus: Corpus, k: int, run: Run) -> Scores:
+        if self.directory_ is None:
+            raise UsageError("other processes open a model from its directory: save this tagger and load it")
+        self.pipeline.check(corpus)
+        return score_elsewhere(self, self.directory_, corpus, k, run)
 
     def corpus_of(self, texts: Sequence[str]) -> Corpus:
         """Texts without targets as a corpus over the model's labels."""
@@ -182,11 +220,20 @@ class Tagger:
             return evaluate(scores, aligned, **options)
 
     # keeping
+    def convert(self, weights: str) -> Self:
+        """Keeps the weights of all linear learners in it as float32, float16 or int8; what was rounded stays so."""
+        self._require_fitted()
+        if not self.pipeline.convert_weights(weights):
+            raise UsageError(f"{name_of(self.learner)} has no weights to convert: label trees and one-vs-all have")
+        return self
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Writes a model directory, whole or not at all."""
+        """Writes a model directory, whole or not at all; that of a shard lies in `path`, beside those of the others."""
         from longtail.keep.model import save_model
 
         self._require_fitted()
+        if in_shards(self):
+            raise UsageError("this model lies in shards already, and each was saved when it was trained")
         check_registered(self.pipeline)
         config = self.config()
         check_bounds(config)
@@ -195,6 +242,10 @@ class Tagger:
             "n_features": self.pipeline.width_,
             "makes_features": self.pipeline.features_ is not None,
         }
+        if self.share_ is not None:
+            manifest["shard"] = self.share_.to_dict()
+            path = shard_folder(path, self.share_.shard)
+            path.parent.mkdir(parents=True, exist_ok=True)
         states = {stem: part.state() for stem, part in self.pipeline.fitted_parts().items()}
         save_model(
             path, manifest=manifest, labels=self.labels_, states=states, overwrite=overwrite, threads=self.threads
@@ -202,29 +253,42 @@ class Tagger:
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:
-        """Opens a model directory; `verify` checks every file against the manifest first."""
+        """Opens a model directory, or a folder with all shards of a model.
+
+        verify  checks every file as a whole, unless this machine has done so since the files last changed; such a
+                model opens in milliseconds. False leaves the checksums out, not the checks of what is read
+        """
+        from longtail.keep.cache import remember
         from longtail.keep.model import load_model
         from longtail.keep.older import modern, outgrown
 
+        if shards := shard_folders(path):
+            return joined(path, [cls.load(each, verify=verify, threads=threads) for each in shards])
         loaded = load_model(path, verify=verify, threads=threads)
         if not loaded.outdated:
-            return cls._restored(path, loaded, threads)
-        try:
-            return cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
-        except (ModelError, UsageError) as error:
-            raise outgrown(path, loaded, error) from error
+            tagger = cls._restored(path, loaded, threads)
+        else:
+            try:
+                tagger = cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
+            except (ModelError, UsageError) as error:
+                raise outgrown(path, loaded, error) from error
+        if not loaded.checked:
+            loaded.let_go()
+            remember(loaded.key)
+        return tagger
 
     @classmethod
     def _restored(cls, path: str | Path, loaded: Loaded, threads: int) -> Self:
         from longtail.keep.model import restoring
 
         tagger = cls._configured(path, loaded.manifest, threads)
-        tagger.labels_ = loaded.labels
+        tagger.labels_, tagger.directory_ = loaded.labels, Path(path)
+        tagger.share_ = Share.from_manifest(loaded.manifest, path)
         parts = tagger.pipeline.fitted_parts()
         if set(loaded.states) != set(parts):
             raise ModelError(f"{path}: files for {sorted(loaded.states)} where {sorted(parts)} are needed")
         for stem, part in parts.items():
-            with restoring(path, stem):
+            with restoring(path, stem), restoring_checked_arrays(loaded.checked):
                 part.restore(loaded.states[stem])
         with restoring(path, "learner"):
             tagger.pipeline.finish_restoring()

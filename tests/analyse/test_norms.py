@@ -88,9 +88,8 @@ def naive_norms(learner: LinearLearner) -> np.ndarray:
         for node in np.flatnonzero(tree.leaf):
             slots = range(tree.slot_start[node], tree.slot_start[node + 1])
             dense = np.zeros((learner.n_features_ + 1, len(slots)))
-            for r in range(tree.feature_start[node], tree.feature_start[node + 1]):
-                for q in range(tree.row_start[r], tree.row_start[r + 1]):
-                    dense[tree.features[r], tree.column[q]] = tree.weight[q]
+            own = tree.separators(node)
+            dense[np.repeat(own.features, own.row_length), own.column] = own.weight
             dense[-1] = tree.bias[slots.start : slots.stop]
             for j, slot in enumerate(slots):
                 found[tree.slot_target[slot]].append(float(np.linalg.norm(dense[:, j])))

@@ -1,347 +1,206 @@
-"""The harness beside the peers: what is kept on resuming, what is rendered, what the promises say."""
+"""The race beside the peers: what is chosen, and what is kept on resuming."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from peers_made import (
+    CONDITIONS,
+    GERMEVAL,
+    GUTENBERG,
+    common,
+    one_run,
+    peers,
+    peers_measure,
+    peers_rows,
+    results,
+    row,
+    system_of,
+    systems,
+)
 
 from longtail.errors import UsageError
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-def module(name: str) -> ModuleType:
-    """A benchmark script as a module: they lie outside the package and import each other by name."""
-    for folder in (str(BENCHMARKS), str(BENCHMARKS / "peer_workers")):
-        if folder not in sys.path:
-            sys.path.append(folder)
-    return importlib.import_module(name)
-
-
-common, peers, render, measure = (module(name) for name in ("common", "peers", "render", "measure"))
-prepare = module("prepare")
-
-
-def one_run(train_s: float = 2.0, predict_s: tuple[float, ...] = (1.0, 0.5, 0.75), **more: Any) -> dict[str, Any]:
-    times = {"train_s": train_s, "train_cpu_s": 2 * train_s, "predict_s": list(predict_s), "predict_cpu_s": [1.0]}
-    return times | {"peak_mb": 100.0, "model_mb": 5.0, "load_before": 0.1, "load_after": 1.0} | more
-
-
-def row(system: str, *runs: dict[str, Any], run: str = "r1", fingerprint: str = "f") -> dict[str, Any]:
-    metrics = {f"{name}@{k}": 50.0 + k for name in ("P", "PSP", "nDCG") for k in (1, 3, 5)}
-    about = {"system": system, "run": run, "fingerprint": fingerprint, "metrics": metrics, "tail_recall@5": 9.5}
-    about |= {"versions": {"omikuji": "0.5.2"}}
-    content = None
-    for each in runs or (one_run(),):
-        content = peers.updated(content, each, 1000, about)
-    assert content is not None
-    return content
-
-
-def results(*rows: dict[str, Any], finished: str | None = None) -> dict[str, Any]:
-    content = peers.begin(None, "small", 2, 1, fresh=False, command="python benchmarks/peers.py")
-    content["run"] |= {"id": "r1", "finished": finished}
-    content["data"] = {"train_documents": 10, "test_documents": 5, "labels": 7, "features": 1234}
-    for each in rows:
-        peers.put_row(content, each)
-    return content
 
 
 # choosing
 def test_systems_are_chosen_by_name_or_part_of_it_in_the_order_of_the_table() -> None:
-    assert [s.name for s in peers.chosen(["napkinxc", "longtail parabel 1 tree"])] == [
-        "longtail parabel 1 tree",
+    assert [s.name for s in systems.chosen(["napkinxc", "longtail parabel 3 trees"])] == [
+        "longtail parabel 3 trees",
         "napkinxc plt",
     ]
-    assert peers.chosen(None) == list(peers.SYSTEMS)
+    assert systems.chosen(None) == list(systems.SYSTEMS)
     with pytest.raises(UsageError, match="did you mean 'napkinxc plt'"):
-        peers.chosen(["napkin plt"])
+        systems.chosen(["napkin plt"])
 
 
-def test_every_compared_system_is_measured_and_has_a_worker() -> None:
-    names = {system.name for system in peers.SYSTEMS}
-    compared = {name for pair in render.TRAIN_PAIRS for name in pair}
-    compared |= {render.PREDICT_PEER, *render.PREDICT_PROMISED, *render.PREDICT_SHOWN}
-    assert compared <= names
-    assert all(system.worker.is_file() for system in peers.SYSTEMS)
-    assert {system.peer for system in peers.SYSTEMS} == {"longtail", *peers.PEERS}
+def test_every_system_has_a_worker_and_every_peer_a_system() -> None:
+    assert all(system.worker.is_file() for system in systems.SYSTEMS)
+    assert {system.peer for system in systems.SYSTEMS} == {*systems.OWN, *systems.PEERS}
+    assert len({system.name for system in systems.SYSTEMS}) == len(systems.SYSTEMS)
+
+
+def test_a_million_labels_are_for_one_tree_and_growth_follows_the_whole() -> None:
+    jobs = peers_rows.jobs(systems.CORPORA, systems.SYSTEMS)
+    assert {job.system.trees for job in jobs if job.corpus == systems.MILLION} == {1}
+    assert [job.system.name for job in jobs if job.corpus == systems.TEN_MILLION] == ["longtail parabel 1 tree"]
+    here = [job.part for job in jobs if job.corpus == GUTENBERG]
+    assert here == sorted(here, key=[1, 4, 2].index)
+    assert {job.system.peer for job in jobs if job.part > 1} == {"longtail", "pecos", "omikuji"}
+    assert {job.corpus for job in jobs if job.system.peer == "command"} == {GERMEVAL}
+    assert all(system.runs_on("a corpus of one's own") == (system.only is None) for system in systems.SYSTEMS)
 
 
 # resuming
-def test_a_stopped_run_goes_on_and_a_finished_one_does_not() -> None:
+def test_a_run_goes_on_until_it_is_finished() -> None:
     old = results(row("napkinxc plt"))
-    stopped = peers.begin(json.loads(json.dumps(old)), "small", 2, 1, fresh=False, command="c")
-    assert stopped["run"]["id"] == "r1"
-    assert peers.row_for(stopped, peers.chosen(["napkinxc"])[0], "f") is not None
+    job = peers_measure.Job(system_of("napkinxc plt"), "small")
+    unfinished = peers_rows.begin(json.loads(json.dumps(old)), 2, 1, fresh=False, command="c")
+    assert unfinished["run"]["id"] == "r1"
+    assert unfinished["run"]["commands"] == ["python benchmarks/peers.py", "c"], "the page names both"
+    assert peers_rows.row_for(unfinished, job, "f") is not None
     for again in (
-        peers.begin(json.loads(json.dumps(old)), "small", 2, 1, fresh=True, command="c"),
-        peers.begin(results(row("napkinxc plt"), finished="then"), "small", 2, 1, fresh=False, command="c"),
+        peers_rows.begin(json.loads(json.dumps(old)), 2, 1, fresh=True, command="c"),
+        peers_rows.begin(results(row("napkinxc plt"), finished="then"), 2, 1, fresh=False, command="c"),
     ):
         assert again["run"]["id"] != "r1"
+        assert again["run"]["commands"] == ["c"]
         assert again["run"]["finished"] is None
         assert [each["system"] for each in again["rows"]] == ["napkinxc plt"]  # stays until it is replaced
-        assert peers.row_for(again, peers.chosen(["napkinxc"])[0], "f") is None
+        assert peers_rows.row_for(again, job, "f") is None
 
 
-def test_a_row_of_other_code_or_data_is_measured_again() -> None:
-    system = peers.chosen(["napkinxc"])[0]
+def test_a_run_is_finished_when_every_system_has_its_row_on_each_of_its_corpora() -> None:
+    jobs = peers_rows.jobs(systems.CORPORA, systems.SYSTEMS)
+    whole = results(*(row(job.system.name, corpus=job.corpus, part=job.part) for job in jobs))
+    assert peers_rows.finished(whole)
+    last = whole["rows"].pop()
+    assert not peers_rows.finished(whole)
+    peers_rows.put_row(whole, peers_rows.failed(last, "broken", over_budget=False))
+    assert not peers_rows.finished(whole)
+    peers_rows.put_row(whole, peers_rows.failed(last, "too long", over_budget=True))
+    assert peers_rows.finished(whole)
+    whole["rows"][0]["run"] = "another"
+    assert not peers_rows.finished(whole)
+
+
+def test_a_row_of_other_code_or_data_is_measured_again_and_so_is_one_that_failed() -> None:
     content = results(row("napkinxc plt"))
-    assert peers.row_for(content, system, "f") is not None
-    assert peers.row_for(content, system, "other") is None
-    assert peers.row_for(content, peers.chosen(["pecos"])[0], "f") is None
+    job = peers_measure.Job(system_of("napkinxc plt"), "small")
+    assert peers_rows.row_for(content, job, "f") is not None
+    assert peers_rows.row_for(content, job, "other") is None
+    assert peers_rows.row_for(content, peers_measure.Job(job.system, "small", 2), "f") is None
+    assert peers_rows.row_for(content, peers_measure.Job(system_of("libmultilabel tree"), "small"), "f") is None
+    for over_budget in (False, True):
+        described = peers_rows.about(content, job, "f", 0)
+        peers_rows.put_row(content, peers_rows.failed(described, "why", over_budget=over_budget))
+        assert (peers_rows.row_for(content, job, "f") is not None) == over_budget
 
 
 def test_a_fingerprint_follows_threads_data_and_options() -> None:
-    one, three = peers.chosen(["omikuji parabel 1 tree"])[0], peers.chosen(["omikuji parabel 3 trees"])[0]
-    base = peers.fingerprint_of(one, 2, 0, "data")
-    assert base == peers.fingerprint_of(one, 2, 0, "data")
+    one, three = system_of("omikuji parabel 1 tree"), system_of("omikuji parabel 3 trees")
+    base = peers_rows.fingerprint_of(one, CONDITIONS, "data")
+    assert base == peers_rows.fingerprint_of(one, CONDITIONS, "data")
     others = [
-        peers.fingerprint_of(one, 1, 0, "data"),
-        peers.fingerprint_of(one, 2, 1, "data"),
-        peers.fingerprint_of(one, 2, 0, "other"),
-        peers.fingerprint_of(three, 2, 0, "data"),
+        peers_rows.fingerprint_of(one, peers_measure.Conditions(2, 0, 600.0), "data"),
+        peers_rows.fingerprint_of(one, peers_measure.Conditions(1, 1, 600.0), "data"),
+        peers_rows.fingerprint_of(one, CONDITIONS, "other"),
+        peers_rows.fingerprint_of(three, CONDITIONS, "data"),
     ]
     assert len({base, *others}) == 5
 
 
-def test_rows_are_replaced_in_place_and_keep_the_order_of_the_systems() -> None:
-    content = results(row("napkinxc plt"), row("longtail parabel 1 tree"), row("pecos xr-linear (16-way)"))
-    peers.put_row(content, row("pecos xr-linear (16-way)", one_run(9.0), run="r2"))
-    assert [(each["system"], each["run"]) for each in content["rows"]] == [
-        ("longtail parabel 1 tree", "r1"),
-        ("pecos xr-linear (16-way)", "r2"),
-        ("napkinxc plt", "r1"),
+def test_rows_are_replaced_in_place_and_keep_the_order_of_corpora_and_systems() -> None:
+    content = results(
+        row("napkinxc plt", corpus=GERMEVAL),
+        row("pecos xr-linear (16-way)", corpus=GUTENBERG, part=4),
+        row("pecos xr-linear (16-way)", corpus=GUTENBERG),
+        row("longtail parabel 1 tree", corpus=GUTENBERG),
+    )
+    peers_rows.put_row(content, row("pecos xr-linear (16-way)", one_run(9.0), run="r2", corpus=GUTENBERG))
+    assert [(*peers_rows.key_of(each), each["run"]) for each in content["rows"]] == [
+        (GUTENBERG, "longtail parabel 1 tree", 1, "r1"),
+        (GUTENBERG, "pecos xr-linear (16-way)", 1, "r2"),
+        (GUTENBERG, "pecos xr-linear (16-way)", 4, "r1"),
+        (GERMEVAL, "napkinxc plt", 1, "r1"),
     ]
 
 
-def test_the_best_of_the_runs_counts_and_the_median_stands_beside_it() -> None:
-    content = row("napkinxc plt", one_run(4.0), one_run(2.0, (0.4, 0.6, 0.8), peak_mb=120.0), one_run(3.0))
+def test_the_best_of_the_runs_counts_and_the_most_memory() -> None:
+    content = row("napkinxc plt", one_run(4.0), one_run(2.0, (0.4, 0.6, 0.8), peak_train_mb=120.0), one_run(3.0))
     assert (content["train_s"], content["train_median_s"], content["train_cpu_s"]) == (2.0, 3.0, 4.0)
     assert content["predict_ms"] == pytest.approx(0.4)  # 0.4 s for 1,000 documents
     assert content["predict_median_ms"] == pytest.approx(0.75)
+    assert (content["interpreter_mb"], content["data_mb"], content["beyond_mb"]) == (40.0, 20.0, 60.0)
     assert content["peak_mb"] == 120.0
     assert len(content["runs"]) == 3
 
 
+def test_repeats_end_with_their_number_or_their_time() -> None:
+    short, long = row("napkinxc plt"), row("napkinxc plt", one_run(total_s=400.0))
+    assert not peers_rows.enough(None, 0)
+    assert peers_rows.enough(short, 0)
+    assert not peers_rows.enough(short, 1)
+    assert peers_rows.enough(long, 1)
+
+
 def test_a_run_measures_what_is_missing_and_goes_on_after_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, small_matrices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop with workers that only pretend: one fails at first, the others are not measured twice."""
-    matrices = tmp_path / "matrices"
-    matrices.mkdir()
-    (matrices / "about.json").write_text('{"train_documents": 3, "labels": 2}')
-    sp.save_npz(matrices / "test_Y.npz", sp.csr_matrix(np.eye(2, dtype=np.float32)))
-    np.savez(matrices / "labels.npz", counts=np.array([1, 1]), documents=2)
     calls: list[str] = []
-    broken = {"napkinxc plt"}
+    broken = {"napkinxc plt": systems.NotMeasuredError("it broke")}
 
-    def pretended(system: Any, python: Path, matrices: Path, output: Path, threads: int, seed: int) -> dict[str, Any]:
-        calls.append(system.name)
-        if system.name in broken:
-            raise peers.NotMeasuredError("it broke")
-        output.mkdir(parents=True, exist_ok=True)
-        np.savez(output / "top.npz", ids=np.array([[0, 1], [0, 1]]), values=np.array([[0.9, 0.1], [0.9, 0.1]]))
+    def pretended(job: Any, *_: Any) -> dict[str, Any]:
+        calls.append(f"{job.system.name} {job.part}")
+        if job.system.name in broken:
+            raise broken[job.system.name]
+        job.output.mkdir(parents=True, exist_ok=True)
+        if job.part == 1:
+            ids, values = np.tile([0, 1], (50, 1)), np.tile([0.9, 0.1], (50, 1))
+            np.savez(job.output / "top.npz", ids=ids, values=values)
         return one_run(versions={"x": "1"})
 
     monkeypatch.setattr(peers, "measure", pretended)
-    monkeypatch.setattr(peers, "interpreter", lambda peer, folder: Path("python"))
-    monkeypatch.setattr(peers, "prepared", lambda corpus, data, threads: matrices)
+    monkeypatch.setattr(peers, "interpreter", lambda system, folder: Path("python"))
+    monkeypatch.setattr(peers, "prepared", lambda corpus, data, threads: small_matrices)
     monkeypatch.setattr(common, "WORK", tmp_path / "work")
     options = argparse.Namespace(
-        results=tmp_path, only=["napkinxc", "1 tree"], threads=2, repeat=2, fresh=False, command="c", data=tmp_path,
-        peers=tmp_path, seed=0,
+        results=tmp_path, only=["napkinxc", "omikuji parabel"], corpus=["small"], threads=2, repeat=2, fresh=False,
+        command="c", data=tmp_path, peers=tmp_path, seed=0, budget=60.0,
     )  # fmt: skip
-    assert not peers.run_corpus("small", options)
-    first = ["longtail parabel 1 tree", "longtail bonsai 1 tree", "omikuji parabel 1 tree"]
-    assert calls == [*first, "napkinxc plt", *first]  # turns, and a failed system is not tried again in the same run
-    content = common.read_json(tmp_path / "peers-small.json")
-    assert content["run"]["failed"] == {"napkinxc plt": "it broke"}
+    assert not peers.race(options)
+    one, three = "omikuji parabel 1 tree", "omikuji parabel 3 trees"
+    parts = [f"{one} 4", f"{one} 2"]
+    # in turns, and a failed system is not tried again by the same command
+    assert calls == [f"{one} 1", f"{three} 1", "napkinxc plt 1", *parts, f"{one} 1", f"{three} 1", *parts]
+    content = common.read_json(tmp_path / "peers.json")
+    assert [each.get("failed") for each in content["rows"]] == [None, None, None, None, "it broke"]
     assert content["run"]["finished"] is None
-    assert content["rows"][0]["metrics"]["P@1"] == 50.0
+    assert 0 < content["rows"][0]["metrics"]["P@1"] < 20
 
     calls.clear()
     broken.clear()
-    assert peers.run_corpus("small", options)
-    assert calls == ["napkinxc plt"] * 2
-    content = common.read_json(tmp_path / "peers-small.json")
-    assert content["run"]["finished"] is not None
-    assert [len(each["runs"]) for each in content["rows"]] == [2, 2, 2, 2]
+    assert peers.race(options)
+    assert calls == ["napkinxc plt 1"] * 2
+    content = common.read_json(tmp_path / "peers.json")
+    assert [len(each["runs"]) for each in content["rows"]] == [2] * 5
+    assert len({each["run"] for each in content["rows"]}) == 1
 
     calls.clear()
-    options.only, options.repeat = ["napkinxc"], 1
-    assert peers.run_corpus("small", options)
-    assert calls == ["napkinxc plt"]
-    assert len({each["run"] for each in common.read_json(tmp_path / "peers-small.json")["rows"]}) == 2
-
-
-# promises and tables
-def both_sides(ours: float, theirs: float) -> dict[str, Any]:
-    """All systems, ours at one speed and the others at another."""
-    rows = []
-    for system in peers.SYSTEMS:
-        speed = ours if system.peer == "longtail" else theirs
-        rows.append(row(system.name, one_run(speed, (speed,))))
-    return results(*rows)
-
-
-def test_promises_pass_when_nothing_is_slower_and_fail_when_one_is() -> None:
-    assert [line for line in render.promises(both_sides(1.0, 2.0)) if line.startswith("PASS")] == [
-        "PASS: train no slower than omikuji",
-        "PASS: predict no slower than PECOS, one tree against its one",
-    ]
-    assert sum(line.startswith("PASS") for line in render.promises(both_sides(2.0, 2.0))) == 2
-    slow = both_sides(1.0, 2.0)
-    peers.put_row(slow, row("longtail bonsai 3 trees", one_run(2.1, (9.0,))))
-    lines = render.promises(slow)
-    assert "FAIL: train no slower than omikuji" in lines
-    assert "PASS: predict no slower than PECOS, one tree against its one" in lines  # a forest is not promised
-    assert "training time: longtail bonsai 3 trees / omikuji bonsai 3 trees = 1.05 (processor time 1.05)" in lines
-    peers.put_row(slow, row("longtail bonsai 1 tree", one_run(1.0, (9.0,))))
-    assert "FAIL: predict no slower than PECOS, one tree against its one" in render.promises(slow)
-
-
-def test_a_promise_without_its_rows_is_not_measured() -> None:
-    lines = render.promises(results(row("longtail parabel 1 tree"), row("omikuji parabel 1 tree")))
-    assert "not measured: train no slower than omikuji" in lines
-    assert not any(line.startswith("PASS") for line in lines)
-
-
-def test_rows_of_several_runs_are_said() -> None:
-    mixed = both_sides(1.0, 2.0)
-    assert not any("runs" in line for line in render.promises(mixed))
-    peers.put_row(mixed, row("napkinxc plt", run="r2"))
-    assert any("come from 2 runs" in line for line in render.promises(mixed))
-
-
-def test_the_table_has_a_line_a_system_with_the_figures_of_its_row() -> None:
-    lines = render.peers_table(results(row("longtail parabel 1 tree"), row("omikuji parabel 1 tree"))).splitlines()
-    assert len(lines) == 4
-    assert len({line.count("|") for line in lines}) == 1
-    assert lines[2] == (
-        "| **longtail parabel 1 tree** | 2.0 | 0.500 | 100 | 5.0 "
-        "| 51.00/53.00/55.00 | 51.00/53.00/55.00 | 55.00 | 9.50 |"
-    )
-
-
-def test_a_busy_machine_is_said() -> None:
-    assert "not fit to quote" not in render.peers_conditions(results(row("napkinxc plt")))
-    assert "not fit to quote" in render.peers_conditions(results(row("napkinxc plt", one_run(load_before=5.0))))
-
-
-def test_the_solver_s_tolerance_is_said() -> None:
-    """Peers stop at other tolerances: a reader must see ours beside the times."""
-    content = results(row("longtail parabel 1 tree", one_run(settings={"eps": 0.5, "max_passes": 20})))
-    assert "longtail's solver: eps 0.5, at most 20 passes." in render.peers_conditions(content)
-
-
-# rendering
-def test_page_and_blocks_are_written_once_and_then_up_to_date(tmp_path: Path) -> None:
-    common.write_json(tmp_path / "peers-small.json", both_sides(1.0, 2.0))
-    docs, readme = tmp_path / "docs" / "benchmarks.md", tmp_path / "README.md"
-    readme.write_text("before\n<!-- figures:peers-small -->\nold\n<!-- /figures -->\nafter\n", encoding="utf-8")
-    assert render.render(tmp_path, docs, readme, check=True) == [docs, readme]
-    assert not docs.exists()
-    assert render.render(tmp_path, docs, readme) == [docs, readme]
-    assert "### small" in docs.read_text(encoding="utf-8")
-    text = readme.read_text(encoding="utf-8")
-    assert text.startswith("before\n<!-- figures:peers-small -->\n| system |")
-    assert text.endswith("\n<!-- /figures -->\nafter\n")
-    assert "old" not in text
-    assert render.render(tmp_path, docs, readme, check=True) == []
-
-
-def test_blocks_that_cannot_be_filled_are_refused() -> None:
-    known = render.blocks({"peers-small": both_sides(1.0, 2.0)})
-    assert "per document" in known["peers-summary"]()
-    with pytest.raises(UsageError, match=r"README.md: .*did you mean 'peers-small'"):
-        render.filled("<!-- figures:peers-smal -->\n<!-- /figures -->", known, "README.md")
-    with pytest.raises(UsageError, match="not closed"):
-        render.filled("<!-- figures:peers-small -->\n", known, "README.md")
-    assert render.filled("nothing marked", known, "README.md") == "nothing marked"
-
-
-def test_the_results_in_the_repository_render() -> None:
-    all_results = render.load_results(common.RESULTS)
-    assert render.page(all_results).startswith("# Benchmarks")
-
-
-# what workers share
-def test_predictions_become_padded_arrays() -> None:
-    ids, values = measure.from_lists([[(3, 0.5), (1, 0.25), (2, 0.125)], []], 2)
-    assert ids.tolist() == [[3, 1], [-1, -1]]
-    assert values.tolist() == [[0.5, 0.25], [0, 0]]
-    matrix = sp.csr_matrix(np.array([[0, 0.25, 0.5, 0.25], [0, 0, 0, 0], [1, 0, 0, 0]], dtype=np.float32))
-    ids, values = measure.from_csr(matrix, 2)
-    assert ids.tolist() == [[2, 1], [-1, -1], [0, -1]]
-    assert values.tolist() == [[0.5, 0.25], [0, 0], [1, 0]]
-
-
-def test_the_text_file_gives_every_number_back(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    X = sp.csr_matrix(sp.random(20, 30, density=0.3, random_state=1, dtype=np.float32))
-    X.data = rng.random(X.nnz, dtype=np.float32)
-    Y = sp.csr_matrix((rng.random((20, 8)) < 0.3).astype(np.float32))
-    prepare.write_xmc(tmp_path / "train.txt", X, Y)
-    head, *lines = (tmp_path / "train.txt").read_text().splitlines()
-    assert head == "20 30 8"
-    for i, line in enumerate(lines):
-        labels, *features = line.split(" ")
-        assert [int(label) for label in labels.split(",") if label] == Y[i].indices.tolist()
-        pairs = [pair.split(":") for pair in features if pair]
-        assert [int(feature) for feature, _ in pairs] == X[i].indices.tolist()
-        assert [np.float32(value) for _, value in pairs] == X[i].data.tolist()
-
-
-def test_peak_memory_is_the_process_s_own() -> None:
-    """A child of a large process must not report its parent's memory."""
-    block = np.ones(40_000_000)  # 320 MB
-    code = "import measure; print(measure.peak_mb())"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], cwd=BENCHMARKS / "peer_workers", capture_output=True, text=True, check=True
-    )
-    assert 5 < float(answer.stdout) < 250
-    assert block[0] == 1
-
-
-def test_longtail_s_worker_measures_a_small_corpus(tmp_path: Path) -> None:
-    """One real worker from start to end: what it reports, and that its prediction is any good."""
-    rng = np.random.default_rng(0)
-    n, L = 300, 40
-    labels = rng.integers(0, L, size=n)
-    Y = sp.csr_matrix((np.ones(n, dtype=np.float32), (np.arange(n), labels)), shape=(n, L))
-    X = sp.csr_matrix(sp.hstack([Y, sp.random(n, 20, 0.2, random_state=0)]), dtype=np.float32)
-    for name, matrix in {"train_X": X, "train_Y": Y, "test_X": X[:50], "test_Y": Y[:50]}.items():
-        sp.save_npz(tmp_path / f"{name}.npz", sp.csr_matrix(matrix))
-    system = peers.chosen(["longtail bonsai 1 tree"])[0]
-    report = peers.measure(system, Path(sys.executable), tmp_path, tmp_path / "out", 1, 0)
-    assert report["train_s"] > 0
-    assert len(report["predict_s"]) == peers.PASSES
-    assert report["model_mb"] > 0
-    assert report["peak_mb"] >= report["peak_train_mb"] >= report["loaded_mb"] > 10
-    assert set(report["stages"]) >= {"cluster", "train"}
-    assert report["settings"]["trees"] == 1
-    assert {"eps", "max_passes"} <= set(report["settings"])
-    np.savez(tmp_path / "labels.npz", counts=np.bincount(labels, minlength=L), documents=n)
-    found = peers.figures(tmp_path / "out", peers.test_corpus(tmp_path, "small"))
-    assert found["metrics"]["P@1"] > 95
-    with np.load(tmp_path / "out" / "stored.npz") as stored:
-        assert stored["ids"].shape == (50, peers.STORED)
-
-
-def test_a_worker_that_fails_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(peers.NotMeasuredError, match="longtail parabel 1 tree ended with 1: FileNotFoundError"):
-        peers.measure(peers.SYSTEMS[0], Path(sys.executable), tmp_path, tmp_path / "out", 1, 0)
+    options.fresh = True
+    broken[one] = systems.OverBudgetError("not finished within 60 s")
+    assert peers.race(options), "being over the time is a result"
+    assert calls == [f"{one} 1", f"{three} 1", "napkinxc plt 1", f"{three} 1", "napkinxc plt 1"], "no parts of it"
+    options.fresh = False
+    calls.clear()
+    assert peers.race(options)
+    assert calls == [], "nor is it tried again in the same run"
 
 
 # surroundings
@@ -370,9 +229,12 @@ def test_writing_replaces_the_file_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_the_command_is_one_for_any_machine() -> None:
-    options = argparse.Namespace(
-        corpus=["eurlex57k"], threads=2, repeat=3, seed=0, only=["omikuji parabel 1 tree"], data="/somewhere"
-    )
+    given = {"corpus": ["eurlex57k"], "threads": 2, "repeat": 3, "seed": 0, "budget": peers.BUDGET}
+    options = argparse.Namespace(**given, only=["omikuji parabel 1 tree"], data="/somewhere")
     assert peers.command_of(options) == (
         "python benchmarks/peers.py --corpus eurlex57k --threads 2 --repeat 3 --only 'omikuji parabel 1 tree'"
     )
+    options = argparse.Namespace(
+        **{**given, "corpus": list(systems.CORPORA), "repeat": 1}, only=None, data="/somewhere"
+    )
+    assert peers.command_of(options) == "python benchmarks/peers.py --threads 2"

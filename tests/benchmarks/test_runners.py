@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import label_text
 import neural_tail
-import peers
+import peers_rows
 import quality
 import tail
 from longtail.corpus import Corpus
@@ -56,7 +56,7 @@ def test_one_tree_is_a_setting_of_the_recipes() -> None:
 
 def test_sources_behind_the_times_are_there() -> None:
     package = BENCHMARKS.parent / "src" / "longtail"
-    assert all((package / source).exists() for source in peers.TIMED_SOURCES)
+    assert all((package / source).exists() for source in peers_rows.TIMED_SOURCES)
 
 
 @pytest.mark.parametrize("setting", ["plain", "taug-gate0.5"])

@@ -93,7 +93,7 @@ def test_a_model(corpus: Corpus, tmp_path: Path) -> None:
     assert facts.tail_share == pytest.approx(2 / 3, abs=1e-4)
     assert facts.features == tagger.n_features_ and facts.makes_features
     assert facts.config == tagger.config()
-    assert facts.files["labels.jsonl"] == (tmp_path / "m" / "labels.jsonl").stat().st_size
+    assert facts.files["labels.safetensors"] == (tmp_path / "m" / "labels.safetensors").stat().st_size
     parts = facts.parts()
     assert list(parts) == ["learner", "features", "rerank"]
     assert parts["learner"].startswith("parabel(") and "trees=2" in parts["learner"]

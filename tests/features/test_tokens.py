@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from longtail.errors import UsageError
 from longtail.features import tokens as module
-from longtail.features.tokens import FIRST_WORD, PAD, UNKNOWN, Tokens, WordTokeniser, cache_folder, cached
+from longtail.features.tokens import FIRST_WORD, PAD, UNKNOWN, Tokens, WordTokeniser, cached
+from longtail.keep.cache import cache_folder
 from longtail.keep.safetensors import read_arrays, write_arrays
 from longtail.run import Run
 

@@ -30,7 +30,7 @@ from longtail.labels import LabelIndex
 LABELS = LabelIndex(["cats", "dogs", "Zürich"], ["felis", "", "a town"], np.array([3, 0, 12]), 14)
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
 MANIFEST = {"recipe": {"part": "parabel", "trees": 3}, "seed": 7}
-FILES = ["manifest.json", "labels.jsonl", "learner.safetensors"]
+FILES = ["manifest.json", "labels.safetensors", "learner.safetensors"]
 
 
 def save(directory: Path) -> Path:
@@ -194,7 +194,7 @@ HOSTILE_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "its own name": listed("manifest.json"),
     "no files": lambda content: content.pop("files"),
     "files a list": lambda content: content.update(files=[]),
-    "no labels file": lambda content: content["files"].pop("labels.jsonl"),
+    "no labels file": lambda content: content["files"].pop("labels.safetensors"),
     "10^4 files": lambda content: content["files"].update({f"f{i}.safetensors": {} for i in range(10**4)}),
     "size below zero": lambda content: content["files"]["learner.safetensors"].update(bytes=-1),
     "size no number": lambda content: content["files"]["learner.safetensors"].update(bytes="8"),
@@ -250,7 +250,7 @@ def test_hostile_manifest_texts(tmp_path: Path, attack: str) -> None:
     assert "manifest.json" in refused(model)
 
 
-HOSTILE_LABELS = {
+HOSTILE_LINES = {
     "missing": b"",
     "too few": b'{"label":"cats","count":3}\n',
     "no line end": b'{"label":"cats","count":3}\n{"label":"dogs","count":0}\n{"label":"c","count":12}',
@@ -274,11 +274,57 @@ HOSTILE_LABELS = {
 }
 
 
+@pytest.mark.parametrize("attack", HOSTILE_LINES)
+def test_hostile_lines_of_labels(tmp_path: Path, attack: str) -> None:
+    """Formats 1 and 2 keep labels as JSON, line by line."""
+    model = save(tmp_path / "model")
+    (model / "labels.safetensors").unlink()
+    (model / "labels.jsonl").write_bytes(HOSTILE_LINES[attack])
+    content = json.loads((model / "manifest.json").read_text())
+    content["files"]["labels.jsonl"] = content["files"].pop("labels.safetensors")
+    (model / "manifest.json").write_text(json.dumps(content | {"format_version": 2}))
+    assert "labels.jsonl" in refused(forge(model))
+
+
+def offsets(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.int64)
+
+
+HOSTILE_LABELS: dict[str, dict[str, Any]] = {
+    "no names": {"names": None},
+    "no texts": {"texts": None},
+    "one array more": {"extra": np.zeros(3)},
+    "too few names": {"names_offsets": offsets(0, 4, 15)},
+    "too many names": {"names_offsets": offsets(0, 4, 8, 14, 15)},
+    "no offsets": {"names_offsets": offsets()},
+    "too few texts": {"texts_offsets": offsets(0, 11)},
+    "too few counts": {"counts": offsets(3, 0)},
+    "count negative": {"counts": offsets(3, -1, 12)},
+    "count endless": {"counts": offsets(3, 0, 2**62)},
+    "counts of another type": {"counts": np.array([3.0, 0.0, 12.0])},
+    "names of another type": {"names": np.zeros(15, dtype=np.int8)},
+    "names a table": {"names": np.zeros((3, 5), dtype=np.uint8)},
+    "offsets of another type": {"names_offsets": np.array([0, 4, 8, 15], dtype=np.int32)},
+    "empty name": {"names_offsets": offsets(0, 0, 8, 15)},
+    "falling offsets": {"names_offsets": offsets(0, 8, 4, 15)},
+    "offsets before the names": {"names_offsets": offsets(-4, 4, 8, 15)},
+    "offsets that begin late": {"names_offsets": offsets(1, 4, 8, 15)},
+    "offsets behind the names": {"names_offsets": offsets(0, 4, 8, 1 << 60)},
+    "offsets that end early": {"names_offsets": offsets(0, 4, 8, 14)},
+    "name twice": {"names": np.frombuffer(b"catscatsZ\xc3\xbcrich", dtype=np.uint8)},
+    "names not UTF-8": {"names": np.frombuffer(b"catsdogsZ\xff\xfcrich", dtype=np.uint8)},
+    "texts not UTF-8": {"texts": np.frombuffer(b"\xed\xa0\x80lis a town"[:11], dtype=np.uint8)},
+    "a character cut in two": {"names_offsets": offsets(0, 4, 10, 15)},
+}
+
+
 @pytest.mark.parametrize("attack", HOSTILE_LABELS)
 def test_hostile_labels(tmp_path: Path, attack: str) -> None:
     model = save(tmp_path / "model")
-    (model / "labels.jsonl").write_bytes(HOSTILE_LABELS[attack])
-    assert "labels.jsonl" in refused(forge(model))
+    arrays = read_arrays((model / "labels.safetensors").read_bytes(), "labels") | HOSTILE_LABELS[attack]
+    with (model / "labels.safetensors").open("wb") as handle:
+        write_arrays(handle, {name: array for name, array in arrays.items() if array is not None})
+    assert "labels.safetensors" in refused(forge(model))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -71,7 +71,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert loaded.labels.frequency.tolist() == [3, 0, 12]
     assert loaded.labels.documents == 14
     assert loaded.library == __version__
-    assert loaded.sizes["labels.jsonl"] == (tmp_path / "model" / "labels.jsonl").stat().st_size
+    assert loaded.sizes["labels.safetensors"] == (tmp_path / "model" / "labels.safetensors").stat().st_size
     assert_same_states(loaded.states, STATES)
 
 
@@ -275,7 +275,7 @@ def test_no_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verify", [True, False])
-@pytest.mark.parametrize("name", ["labels.jsonl", "learner.safetensors", "features.safetensors"])
+@pytest.mark.parametrize("name", ["labels.safetensors", "learner.safetensors", "features.safetensors"])
 def test_missing_truncated_and_grown_files(tmp_path: Path, name: str, verify: bool) -> None:
     file = save(tmp_path / "model") / name
     data = file.read_bytes()
@@ -302,12 +302,12 @@ def test_altered_manifest(tmp_path: Path) -> None:
     assert complaint(tmp_path / "model").startswith(f"{manifest} was altered: its checksum differs; ")
 
 
-@pytest.mark.parametrize("version", [3, 99])
+@pytest.mark.parametrize("version", [4, 99])
 def test_later_format_versions(tmp_path: Path, version: int) -> None:
     manifest = save(tmp_path / "model") / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"format_version": 2', f'"format_version": {version}'))
+    manifest.write_text(manifest.read_text().replace('"format_version": 3', f'"format_version": {version}'))
     message = complaint(tmp_path / "model")
-    newer = f"longtail {__version__} reads formats 1 to 2, a newer longtail reads this model"
+    newer = f"longtail {__version__} reads formats 1 to 3, a newer longtail reads this model"
     assert f"has model format {version}; {newer}" in message
 
 

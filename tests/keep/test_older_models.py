@@ -50,7 +50,7 @@ def test_a_linear_model_predicts_as_before() -> None:
 def test_an_older_model_is_saved_as_a_new_one(tmp_path: Path) -> None:
     Tagger.load(FIXTURES / "bonsai-0.1.0", threads=1).save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
-    assert (loaded.format_version, loaded.library, loaded.outdated) == (2, __version__, False)
+    assert (loaded.format_version, loaded.library, loaded.outdated) == (3, __version__, False)
     assert_predicts_as_before(Tagger.load(tmp_path / "model", threads=1), "bonsai-0.1.0")
 
 

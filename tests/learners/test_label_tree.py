@@ -40,9 +40,8 @@ def naive_scores(tree: Tree, x: np.ndarray, discount=1.0, logistic=False) -> dic
     def walk(node: int, above: float) -> None:
         slots = range(tree.slot_start[node], tree.slot_start[node + 1])
         weights = np.zeros((len(x), len(slots)))
-        for row in range(tree.feature_start[node], tree.feature_start[node + 1]):
-            span = slice(tree.row_start[row], tree.row_start[row + 1])
-            weights[tree.features[row], tree.column[span]] = tree.weight[span]
+        own = tree.separators(node)
+        weights[np.repeat(own.features, own.row_length), own.column] = own.weight
         for j, slot in enumerate(slots):
             z = x @ weights[:, j] + tree.bias[slot]
             edge = -np.log1p(np.exp(-z)) if logistic else -(max(0, 1 - z) ** 2)
@@ -206,9 +205,9 @@ def test_soft_targets_alone_still_train_every_node(corpora):
 
 def test_pruning_drops_small_weights_and_shrinks_the_model(corpora):
     train, _ = corpora
-    full, pruned = (Parabel(trees=1, prune=p).fit(train).trees_[0] for p in (0.0, 0.3))
+    full, pruned = (Parabel(trees=1, prune=p, weights="float32").fit(train).trees_[0] for p in (0.0, 0.3))
     assert len(pruned.weight) < len(full.weight)
-    assert np.abs(pruned.weight).min() > 0.3
+    assert min(np.abs(pruned.separators(node).weight).min() for node in range(len(pruned.leaf))) > 0.3
 
 
 def test_labels_nobody_carries_are_never_predicted(corpora):
@@ -233,8 +232,10 @@ def test_seed_changes_trees_threads_do_not(corpora):
 
 @pytest.mark.parametrize(
     ("name", "position", "value"),
-    [("slot_target", -1, 10**6), ("features", 0, -1), ("features", 0, 10**6), ("column", 0, 60_000),
-     ("row_start", 1, -5), ("slot_start", -1, 3), ("level_start", 1, 0), ("slot_target", 0, 0)],
+    [("slot_target", -1, 10**6), ("slot_target", 0, 0), ("slot_start", -1, 3), ("level_start", 1, 0),
+     ("node_start", (1, 0), -5), ("node_start", (-1, 6), 3), ("node_start", (1, 1), 1), ("shift", 0, 40),
+     ("shift", 0, 4), ("lookup", (0, 0), 2**32 - 1), ("lookup", (1, 1), 10**6), ("group", 0, 9), ("offset", 1, 65_535),
+     ("column", 0, 255)],
 )  # fmt: skip
 def test_a_tampered_tree_is_refused_before_any_kernel_runs(corpora, name, position, value):
     train, _ = corpora

@@ -56,10 +56,10 @@ def weights_of_feature(tree: Tree, feature: int) -> dict[tuple[int, int], float]
     """(node, slot) -> weight of a feature, where it has one."""
     found = {}
     for node in range(len(tree.leaf)):
-        for row in range(tree.feature_start[node], tree.feature_start[node + 1]):
-            if tree.features[row] == feature:
-                for q in range(tree.row_start[row], tree.row_start[row + 1]):
-                    found[node, int(tree.column[q])] = float(tree.weight[q])
+        own = tree.separators(node)
+        here = np.repeat(own.features, own.row_length) == feature
+        for slot, weight in zip(own.column[here], own.weight[here], strict=True):
+            found[node, int(slot)] = float(weight)
     return found
 
 

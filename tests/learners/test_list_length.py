@@ -14,10 +14,10 @@ from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
 from longtail.learners.base import Learner
 from longtail.learners.ensemble import Ensemble
+from longtail.learners.linear.average import depths
 from longtail.learners.linear.fastxml import FastXML, PfastreXML
 from longtail.learners.linear.label_tree import Bonsai, Parabel
 from longtail.learners.linear.one_vs_all import OneVsAll
-from longtail.learners.linear.tree import depths
 from longtail.learners.pipeline import Pipeline
 from longtail.run import Run
 from longtail.scores import Scores
@@ -83,7 +83,7 @@ def test_the_longest_lists_are_in_order_and_hold_no_label_twice(name: str) -> No
 
 def test_separators_with_the_same_exponential_go_by_log_score_then_label() -> None:
     """Log-scores of -1e-9 and -2e-9 differ, their exponentials do not."""
-    from longtail.learners.linear.tree import average
+    from longtail.learners.linear.average import average
 
     ids = np.array([[[9, 3, 4]]], dtype=np.int32)
     log_scores = np.array([[[-1e-9, -2e-9, -2e-9]]], dtype=np.float32)

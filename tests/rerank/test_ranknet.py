@@ -193,7 +193,7 @@ def test_in_a_tagger_it_learns_from_documents_the_learner_did_not_see(monkeypatc
     original = RankNet.fit
     monkeypatch.setattr(RankNet, "fit", fit)
     tagger = Tagger({"part": "parabel", "trees": 1}, rerank=[{"part": "ranknet", "epochs": 1}]).fit(whole)
-    in_sample = tagger.learner.score(tagger.pipeline._with_features(whole, Run()), 1)
+    in_sample = tagger.learner.score(tagger.pipeline.with_features(whole, Run()), 1)
     assert seen["documents"] == len(whole)  # four folds make up the whole of a small corpus
     assert seen["right"] < truth_of(in_sample, whole)[:, 0].mean()
 

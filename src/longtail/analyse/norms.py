@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, Shorts, njit
 from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.learners.base import Learner
@@ -80,44 +79,13 @@ def tree_norms(trees: list[Tree], n_labels: int) -> Norms:
     """Mean over trees of the norm of a label's separator in its leaf; float64 (n_labels,), nan for a label in none."""
     total, found = np.zeros(n_labels), np.zeros(n_labels, dtype=np.int64)
     for tree in trees:
-        leaves = Leaves(
-            tree.slot_start, tree.slot_target, tree.leaf, tree.bias, tree.feature_start, tree.row_start,
-            tree.column, tree.weight,
-        )  # fmt: skip
-        _add_norms(leaves, total, found)
+        for node in np.flatnonzero(tree.leaf):
+            own = tree.separators(int(node))
+            squares = np.bincount(own.column, weights=own.weight.astype(np.float64) ** 2, minlength=len(own.bias))
+            labels = tree.slot_target[tree.slot_start[node] : tree.slot_start[node + 1]]
+            total[labels] += np.sqrt(squares + own.bias.astype(np.float64) ** 2)
+            found[labels] += 1
     return np.where(found > 0, total / np.maximum(found, 1), np.nan)
-
-
-class Leaves(NamedTuple):
-    """The arrays of a `Tree` that separators of labels are read from."""
-
-    slot_start: Ints
-    slot_target: Ints
-    leaf: Bools
-    bias: Floats
-    feature_start: Longs
-    row_start: Longs
-    column: Shorts
-    weight: Floats
-
-
-@njit(nogil=True, cache=True)
-def _add_norms(tree: Leaves, total: NDArray[np.float64], found: Longs) -> None:
-    """Adds the norm of every separator in a leaf to its label's total, and 1 to how often the label was found."""
-    for node in range(len(tree.leaf)):
-        if not tree.leaf[node]:
-            continue
-        first = tree.slot_start[node]
-        squares = np.zeros(tree.slot_start[node + 1] - first)
-        for j in range(len(squares)):
-            squares[j] = np.float64(tree.bias[first + j]) ** 2
-        # the rows of a node lie one after the other, so all its weights are one stretch
-        for q in range(tree.row_start[tree.feature_start[node]], tree.row_start[tree.feature_start[node + 1]]):
-            squares[tree.column[q]] += np.float64(tree.weight[q]) ** 2
-        for j in range(len(squares)):
-            label = tree.slot_target[first + j]
-            total[label] += math.sqrt(squares[j])
-            found[label] += 1
 
 
 # against frequency

@@ -12,6 +12,7 @@ import typer
 from longtail import __version__
 from longtail.cli import analyse
 from longtail.cli.compare import compare
+from longtail.cli.convert import convert
 from longtail.cli.demo import demo
 from longtail.cli.evaluate import evaluate
 from longtail.cli.inspect import inspect
@@ -30,7 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: longtail demo",
 )
-for verb in (demo, train, predict, evaluate, compare, inspect, methods, recipes):
+for verb in (demo, train, predict, evaluate, compare, inspect, convert, methods, recipes):
     app.command(verb.__name__)(verb)
 app.add_typer(analyse.app, name="analyse")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,3 +45,13 @@ class DataOptions(ReadOptions):
         for remark in report.summary():
             note(remark)
         return corpus
+
+    def read_in_batches(self, path: Path | str, documents: int, run: Run, *, title: str) -> Iterator[Corpus]:
+        """Documents to predict, batch by batch, from the test part of a folder if the command line names none."""
+        from longtail.read import read_in_batches
+
+        split = self.split if self.split is not None or not Path(path).is_dir() else "test"
+        batches, report = read_in_batches(path, documents, options=self, run=run, title=title, split=split)
+        yield from batches
+        for remark in report.summary():
+            note(remark)

@@ -65,17 +65,21 @@ def evaluate(
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
+    engine: options.Engine = options.EngineName.local,
+    address: options.Address = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Measure a tagger: precision, nDCG and their propensity-scored forms, by frequency band."""
     ks, edges = numbers(k, "-k"), numbers(bands, "--bands")
+    from longtail import engines
     from longtail.evaluate.comparison import with_own_labels
     from longtail.labels import propensity_parameters
     from longtail.tagger import Tagger
 
     A, B = propensity_parameters(propensity, A, B)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
+    run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run, split="test")

@@ -73,7 +73,8 @@ SkipBad = Annotated[
 TrainingData = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
 ]
-ModelOutput = Annotated[
+ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.", show_default=False)]
+PlannedOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="The model directory to write; not needed for --dry-run.", show_default=False),
 ]
@@ -119,12 +120,46 @@ Settings = Annotated[
 _HARDWARE = "Hardware"
 
 
+class EngineName(StrEnum):
+    local = "local"
+    ray = "ray"
+
+
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="Where the work is done: threads of this process, or processes of a Ray cluster. Same results.",
+        rich_help_panel=_HARDWARE,
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        help="The Ray cluster, as HOST:PORT or auto; without it one is started on this machine.",
+        rich_help_panel=_HARDWARE,
+        show_default=False,
+    ),
+]
+
+
 class Precision(StrEnum):
     full = "32-true"
     bfloat = "bf16-mixed"
     half = "16-mixed"
 
 
+ShardOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="N/COUNT",
+        help="Train one of several parts of the model, each with a share of the labels, as in 1/2.",
+        rich_help_panel=_HARDWARE,
+        show_default=False,
+    ),
+]
 Devices = Annotated[
     int,
     typer.Option(

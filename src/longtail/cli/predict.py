@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from longtail.run import Run
     from longtail.tagger import Tagger
 
-#: Documents scored at a time: enough for every thread, few enough that memory stays flat.
+#: Documents read and scored at a time: enough for every thread, few enough that memory stays flat.
 BATCH = 4096
 
 
@@ -39,6 +39,8 @@ def predict(
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
     threads: options.Threads = 0,
+    engine: options.Engine = options.EngineName.local,
+    address: options.Address = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -51,35 +53,34 @@ def predict(
         from longtail.keep.files import check_output
 
         check_output(output, overwrite=overwrite)
+    from longtail import engines
     from longtail.tagger import Tagger
 
     run = start_run(threads=threads, quiet=quiet)
+    run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
-    corpus = how.read(data, run, split="test", need_labels=False)
     with _destination(output, overwrite) as handle:
-        for line in lines(tagger, corpus, k, threshold, run):
-            handle.write(line)
+        size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)
+        for batch in how.read_in_batches(data, size, run, title="Predicting"):
+            for line in lines(tagger, batch, k, threshold, run):
+                handle.write(line)
         handle.flush()
 
 
-def lines(tagger: Tagger, corpus: Corpus, k: int, threshold: float, run: Run) -> Iterator[bytes]:
-    """One JSON line per document."""
-    import numpy as np
+def lines(tagger: Tagger, batch: Corpus, k: int, threshold: float, run: Run) -> Iterator[bytes]:
+    """One JSON line per document of a batch."""
     import orjson
 
-    # bars of the parts would flicker with every batch: one bar over all documents takes their place
-    silent = run.silent()
-    with run.bar("predicting", len(corpus)) as bar:
-        for start in range(0, len(corpus), BATCH):
-            batch = corpus.rows(np.arange(start, min(start + BATCH, len(corpus))))
-            for number, found in enumerate(tagger.predict(batch, k, threshold=threshold, run=silent)):
-                record: dict[str, Any] = {
-                    "id": str(start + number) if batch.ids is None else batch.ids[number],
-                    "labels": [{"label": name, "score": round(score, 6)} for name, score in found],
-                }
-                yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-            bar.advance(len(batch))
+    assert batch.ids is not None
+    # bars of the parts would flicker with every batch: that of the file takes their place
+    predicted = tagger.predict(batch, k, threshold=threshold, run=run.silent())
+    for ident, found in zip(batch.ids, predicted, strict=True):
+        record: dict[str, Any] = {
+            "id": ident,
+            "labels": [{"label": name, "score": round(score, 6)} for name, score in found],
+        }
+        yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
 @contextmanager

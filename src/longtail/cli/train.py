@@ -29,7 +29,7 @@ STAGES = ("read", "features", "cluster", "train", "save")
 
 def train(
     data: options.TrainingData,
-    output: options.ModelOutput = None,
+    output: options.PlannedOutput = None,
     recipe: options.Recipe = None,
     learner: options.Learner = None,
     augment: options.Augment = None,
@@ -44,6 +44,9 @@ def train(
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
+    engine: options.Engine = options.EngineName.local,
+    address: options.Address = None,
+    shard: options.ShardOption = None,
     memory: options.Memory = None,
     dry_run: options.DryRun = False,
     devices: options.Devices = 1,
@@ -56,11 +59,18 @@ def train(
 ) -> None:
     """Train a tagger on texts with labels."""
     from longtail.keep.model import check_model_output
+    from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
+    from longtail.shards import check_shard
 
-    if output is not None:
-        check_model_output(output, overwrite=overwrite)
-    elif not dry_run:
+    share = None if shard is None else Shard.parse(shard)
+    if output is None and not dry_run:
         raise UsageError("--output is needed: the model directory to write, as in -o model")
+    if output is not None and share is None and shard_folders(output):
+        raise UsageError(f"{output} holds a model in shards; choose another folder")
+    folder = output if output is None or share is None else shard_folder(output, share)
+    if folder is not None:
+        check_model_output(folder, overwrite=overwrite)
+    from longtail import engines
     from longtail.recipe import Recipe
     from longtail.registry import name_of
     from longtail.run import Hardware
@@ -71,14 +81,17 @@ def train(
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
     _check_hardware(tagger, run.hardware)
+    _check_engine(tagger, engine)
+    check_shard(tagger.pipeline, share)
+    run.engine = engines.chosen(engine, address=address, workers=threads)
     # what long fits keep on the way: the same command goes on from there after it was killed
-    run.checkpoints = output and output.absolute().parent / f".{output.name}.unfinished"
+    run.checkpoints = folder and folder.absolute().parent / f".{folder.name}.unfinished"
     run.memory = allowed_memory(memory, run)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     check_reading(data, run)
     corpus = how.read(data, run)
     fitting = tagger.plan(corpus, run=run)
-    if dry_run or output is None:
+    if dry_run or output is None or folder is None:
         if json:
             print_json(fitting.to_dict())
             return
@@ -89,16 +102,16 @@ def train(
     held_out = None if valid is None else how.read(valid, run, split="valid")
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid: '{name_of(tagger.learner)}' tunes nothing on validation data, and makes no use of it")
-    tagger.fit(corpus, valid=held_out, run=run)
+    tagger.fit(corpus, valid=held_out, run=run, shard=share)
     with run.stage("save"):
         tagger.save(output, overwrite=overwrite)
     if run.checkpoints is not None:
         shutil.rmtree(run.checkpoints, ignore_errors=True)
-    summary = summarise(tagger, corpus, run.seconds, output) | {"planned_memory_mb": round(fitting.peak / 1e6, 1)}
+    summary = summarise(tagger, corpus, run.seconds, folder) | {"planned_memory_mb": round(fitting.peak / 1e6, 1)}
     if json:
         print_json(summary)
     elif not quiet:
-        _show(summary, output)
+        _show(summary, folder)
 
 
 def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
@@ -110,6 +123,16 @@ def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
              if getattr(hardware, field) != getattr(Hardware(), field)]  # fmt: skip
     if given and not tagger.pipeline.capabilities.hardware:
         raise UsageError(f"--{given[0]} is for networks, and '{name_of(tagger.learner)}' is none; leave it out")
+
+
+def _check_engine(tagger: Tagger, engine: str) -> None:
+    """Refuses a cluster for what would be trained on this machine all the same."""
+    from longtail.registry import name_of
+
+    can = tagger.pipeline.capabilities
+    if engine != "local" and not can.spreads:
+        instead = "it takes --devices and --nodes" if can.hardware else "leave it out"
+        raise UsageError(f"--engine {engine} trains label trees, and '{name_of(tagger.learner)}' has none; {instead}")
 
 
 def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output: Path) -> dict[str, Any]:

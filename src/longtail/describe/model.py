@@ -8,6 +8,7 @@ from typing import Any
 
 from longtail.keep.manifest import MANIFEST
 from longtail.keep.model import load_model
+from longtail.keep.shard_folders import shard_folders
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,18 @@ class ModelFacts:
 
 
 def is_model(path: str | Path) -> bool:
-    """Whether a path is a model directory, whole or not."""
-    return (Path(path) / MANIFEST).is_file()
+    """Whether a path is a model directory, whole or not, or the folder of a model in shards."""
+    return (Path(path) / MANIFEST).is_file() or bool(shard_folders(path))
 
 
 def describe_model(path: str | Path) -> ModelFacts:
     """What a model directory holds; every file is checked against the manifest, and no part is built."""
-    loaded = load_model(path)
+    shards = shard_folders(path)
+    first, *others = shards or [Path(path)]
+    loaded = load_model(first)
+    files = {f"{first.name}/{name}" if shards else name: size for name, size in loaded.sizes.items()}
+    for shard in others:
+        files |= {f"{shard.name}/{name}": size for name, size in load_model(shard).sizes.items()}
     return ModelFacts(
         model=str(path),
         format_version=loaded.format_version,
@@ -73,7 +79,7 @@ def describe_model(path: str | Path) -> ModelFacts:
         features=loaded.manifest.get("n_features"),
         megabytes=round(directory_megabytes(Path(path)), 2),
         config=loaded.manifest["config"],
-        files=loaded.sizes,
+        files=files,
         makes_features=bool(loaded.manifest.get("makes_features")),
     )
 

@@ -1,10 +1,11 @@
-"""Threads on this machine. Kernels release the interpreter lock, so threads are enough."""
+"""Threads of this process. Kernels release the interpreter lock, so threads are enough."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Shared = TypeVar("Shared")
 
 
 def thread_map(
@@ -61,3 +63,32 @@ def thread_map(
         if failures:
             raise failures[0]
     return results  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """The threads of the run."""
+
+    @property
+    def remote(self) -> bool:
+        return False
+
+    def at_once(self, workers: int) -> int:
+        return workers
+
+    def map_shared(
+        self,
+        function: Callable[[Shared, Task], Result],
+        shared: Shared,
+        tasks: Sequence[Task],
+        *,
+        run: Run,
+        title: str | None = None,
+        cost: Callable[[Task], float] | None = None,
+    ) -> list[Result]:
+        return thread_map(
+            lambda task: function(shared, task), tasks, workers=run.tasks, cost=cost, run=run, title=title
+        )
+
+    def close(self) -> None:
+        return None

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -33,6 +35,14 @@ class Features(Part, ABC):
     @abstractmethod
     def transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
         """X of new texts, csr float32 (n, D)."""
+
+    def transform_one(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """Columns (int32, rising) and values (float32) of one text's row, the same as `transform` gives.
+
+        They may be overwritten by the next call of the same thread. None where there is no faster way than
+        `transform`.
+        """
+        return None
 
     def fit_corpus(self, corpus: Corpus, run: Run) -> sp.csr_matrix:
         return self.fit_transform(texts_of(corpus), run=run)

@@ -19,6 +19,7 @@ from longtail.errors import UsageError
 from longtail.features import kernels
 from longtail.features.base import Features
 from longtail.features.estimate import Words, words_of
+from longtail.features.one_text import Row, Terms, weighed_text
 from longtail.features.terms import (
     CHUNK_CHARACTERS,
     ChunkTerms,
@@ -29,8 +30,9 @@ from longtail.features.terms import (
     merged_columns,
     terms_of,
 )
-from longtail.features.vocabulary import Vocabulary, frozen, gather_terms, select
-from longtail.part import Arrays, option
+from longtail.features.tokenise import word_table
+from longtail.features.vocabulary import NO_TERMS, Vocabulary, frozen, gather_terms, select
+from longtail.part import Arrays, checked_before, option
 from longtail.plan import Sizes, Stage
 from longtail.run import Run
 
@@ -207,6 +209,19 @@ class Tfidf(Features):
         self.idf_: NDArray[np.float32] = frozen(idf)
         self._vocabulary_ = vocabulary
         self._terms_: list[str] | None = None
+        self._lookup_: Terms | None = None
+
+    def transform_one(self, text: str) -> Row | None:
+        self._require_fitted()
+        lookup = self._lookup_
+        if lookup is None or (lookup.n, lookup.sublinear) != (self.ngrams, self.sublinear):
+            known = self._vocabulary_ or NO_TERMS
+            mask = np.uint64(self.n_features_ - 1 if self._vocabulary_ is None else 0)
+            lookup = self._lookup_ = Terms(
+                word_table(), known.blob, known.offsets, known.slots, known.columns, known.pairs, known.pair_slots,
+                self.idf_, self.ngrams, mask, self.sublinear,
+            )  # fmt: skip
+        return weighed_text(text, lookup)
 
     @property
     def n_features_(self) -> int:
@@ -233,7 +248,7 @@ class Tfidf(Features):
         if idf is None or idf.dtype != np.float32 or idf.ndim != 1 or not len(idf):
             raise ValueError("tfidf needs an array 'idf' of float32, one number per feature")
         idf = np.require(np.asarray(idf), requirements=["C", "A"])
-        if not np.isfinite(idf).all() or (idf < 0).any():
+        if not checked_before() and not (np.isfinite(idf).all() and (idf >= 0).all()):
             raise ValueError("tfidf's idf has numbers that are negative or not finite")
         others = {name: array for name, array in arrays.items() if name != "idf"}
         if self.hash_bits is None:

@@ -85,7 +85,7 @@ def word_table() -> NDArray[np.int32]:
 
 def tokenise(texts: Sequence[str]) -> Words:
     """The words of some texts; the interpreter lock is held only while they are turned into bytes."""
-    encoded = [_encoded(text) for text in texts]
+    encoded = [as_bytes(text) for text in texts]
     lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
     encoded.append(b"\n")  # so that the last text ends with a separator, too
     data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
@@ -104,7 +104,7 @@ def tokenise(texts: Sequence[str]) -> Words:
     return Words(stream[:tokens].copy(), ends, blob, offsets[: words + 1].copy(), hashes[:words].copy())
 
 
-def _encoded(text: str) -> bytes:
+def as_bytes(text: str) -> bytes:
     if not text.isascii() and any(letter in text for letter in SPECIAL):
         text = text.lower()
     return text.encode("utf-8", "surrogatepass")
@@ -119,13 +119,80 @@ def mix(h):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _eight(packed, start, length):  # type: ignore[no-untyped-def]
+def eight_bytes(packed, start, length):  # type: ignore[no-untyped-def]
     """Up to eight bytes from byte `start` on as one little-endian number; bytes beyond `length` count as 0."""
     k = start >> 3
     bits = np.uint64((start & 7) << 3)
     # The upper part is shifted twice, because a shift by 64 (start on a boundary) is undefined.
     value = (packed[k] >> bits) | ((packed[k + 1] << ONE) << (np.uint64(63) - bits))
     return value if length >= 8 else value & ((ONE << np.uint64(length << 3)) - ONE)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def word_runs(data, i, end, table, lower, run_starts, run_ends):  # type: ignore[no-untyped-def]
+    """Lowers the bytes from i to end, which close with a newline, and gives the number of runs of word characters."""
+    runs = 0
+    closed = 0
+    inside = False
+    position = 0
+    while i < end:
+        byte = data[i]
+        if byte < 0x80:
+            i += 1
+            c = table[byte]
+            lower[position] = c
+            width = 1
+        else:
+            if byte < 0xE0:
+                point = ((byte & 0x1F) << 6) | (data[i + 1] & 0x3F)
+                i += 2
+            elif byte < 0xF0:
+                point = ((byte & 0x0F) << 12) | ((data[i + 1] & 0x3F) << 6) | (data[i + 2] & 0x3F)
+                i += 3
+            else:
+                point = (
+                    ((byte & 0x07) << 18)
+                    | ((data[i + 1] & 0x3F) << 12)
+                    | ((data[i + 2] & 0x3F) << 6)
+                    | (data[i + 3] & 0x3F)
+                )
+                i += 4
+            c = table[point]
+            if c < 0x80:
+                lower[position] = c
+                width = 1
+            elif c < 0x800:
+                lower[position] = 0xC0 | (c >> 6)
+                lower[position + 1] = 0x80 | (c & 0x3F)
+                width = 2
+            elif c < 0x10000:
+                lower[position] = 0xE0 | (c >> 12)
+                lower[position + 1] = 0x80 | ((c >> 6) & 0x3F)
+                lower[position + 2] = 0x80 | (c & 0x3F)
+                width = 3
+            else:
+                lower[position] = 0xF0 | (c >> 18)
+                lower[position + 1] = 0x80 | ((c >> 12) & 0x3F)
+                lower[position + 2] = 0x80 | ((c >> 6) & 0x3F)
+                lower[position + 3] = 0x80 | (c & 0x3F)
+                width = 4
+        word = c != 0
+        run_starts[runs] = position
+        run_ends[closed] = position
+        runs += word & (not inside)
+        closed += inside & (not word)
+        inside = word
+        position += width
+    return runs
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def is_one_character(lower, start, length):  # type: ignore[no-untyped-def]
+    """Whether a run is a single character, which is no word; it may have several bytes."""
+    if length < 2:
+        return True
+    byte = lower[start]
+    return byte >= 0xC0 and length == (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -154,71 +221,17 @@ def _tokenise(data, ends, table, room):  # type: ignore[no-untyped-def]
     i = 0
     for document in range(documents):
         end = ends[document]
-        runs = 0
-        closed = 0
-        inside = False
-        position = 0
-        while i < end:
-            byte = data[i]
-            if byte < 0x80:
-                i += 1
-                c = table[byte]
-                lower[position] = c
-                width = 1
-            else:
-                if byte < 0xE0:
-                    point = ((byte & 0x1F) << 6) | (data[i + 1] & 0x3F)
-                    i += 2
-                elif byte < 0xF0:
-                    point = ((byte & 0x0F) << 12) | ((data[i + 1] & 0x3F) << 6) | (data[i + 2] & 0x3F)
-                    i += 3
-                else:
-                    point = (
-                        ((byte & 0x07) << 18)
-                        | ((data[i + 1] & 0x3F) << 12)
-                        | ((data[i + 2] & 0x3F) << 6)
-                        | (data[i + 3] & 0x3F)
-                    )
-                    i += 4
-                c = table[point]
-                if c < 0x80:
-                    lower[position] = c
-                    width = 1
-                elif c < 0x800:
-                    lower[position] = 0xC0 | (c >> 6)
-                    lower[position + 1] = 0x80 | (c & 0x3F)
-                    width = 2
-                elif c < 0x10000:
-                    lower[position] = 0xE0 | (c >> 12)
-                    lower[position + 1] = 0x80 | ((c >> 6) & 0x3F)
-                    lower[position + 2] = 0x80 | (c & 0x3F)
-                    width = 3
-                else:
-                    lower[position] = 0xF0 | (c >> 18)
-                    lower[position + 1] = 0x80 | ((c >> 12) & 0x3F)
-                    lower[position + 2] = 0x80 | ((c >> 6) & 0x3F)
-                    lower[position + 3] = 0x80 | (c & 0x3F)
-                    width = 4
-            word = c != 0
-            run_starts[runs] = position
-            run_ends[closed] = position
-            runs += word & (not inside)
-            closed += inside & (not word)
-            inside = word
-            position += width
+        runs = word_runs(data, i, end, table, lower, run_starts, run_ends)
+        i = end
         for r in range(runs):
             start = run_starts[r]
             length = run_ends[r] - start
-            if length < 2:
+            if is_one_character(lower, start, length):
                 continue
-            byte = lower[start]
-            if byte >= 0xC0 and length == (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4):
-                continue  # one character of several bytes
-            eight = _eight(packed, start, length)
-            h = mix(eight)
+            h = mix(eight_bytes(packed, start, length))
             count = (length + 7) >> 3
             for j in range(1, count):
-                h = mix(h ^ _eight(packed, start + 8 * j, length - 8 * j))
+                h = mix(h ^ eight_bytes(packed, start + 8 * j, length - 8 * j))
             short = ONE if count == 1 else ZERO
             at = np.int64(h & np.uint64(capacity - 1))
             found = np.int64(-1)
@@ -232,7 +245,7 @@ def _tokenise(data, ends, table, room):  # type: ignore[no-untyped-def]
                     same = begins[candidate + 1] - begin == count
                     j = 0
                     while same and j < count:
-                        same = eights[begin + j] == _eight(packed, start + 8 * j, length - 8 * j)
+                        same = eights[begin + j] == eight_bytes(packed, start + 8 * j, length - 8 * j)
                         j += 1
                     if same:
                         found = candidate
@@ -250,7 +263,7 @@ def _tokenise(data, ends, table, room):  # type: ignore[no-untyped-def]
                     eights = larger
                 begins[words] = used
                 for j in range(count):
-                    eights[used + j] = _eight(packed, start + 8 * j, length - 8 * j)
+                    eights[used + j] = eight_bytes(packed, start + 8 * j, length - 8 * j)
                 used += count
                 hashes[words] = h
                 offsets[words + 1] = offsets[words] + length

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from longtail.features import kernels
 from longtail.features.terms import CHUNK_CHARACTERS, ChunkTerms, chunks, terms_of
 from longtail.features.tokenise import tokenise
 from longtail.features.vocabulary import Vocabulary, gather_terms, select
+from longtail.keep.cache import cache_folder
 from longtail.keep.files import atomic_file
 from longtail.keep.safetensors import read_arrays, write_arrays
 from longtail.part import Arrays
@@ -34,8 +34,6 @@ UNKNOWN = 1
 #: The number of the vocabulary's first word.
 FIRST_WORD = 2
 
-#: The folder that caches live in; empty for none at all.
-CACHE_VARIABLE = "LONGTAIL_CACHE"
 #: Part of every key: another layout of the files gets other names.
 _CACHE_FORMAT = b"longtail tokens 1"
 
@@ -197,22 +195,6 @@ class WordTokeniser:
 
 
 # the cache
-def cache_folder() -> Path | None:
-    """Where things that can be made again are kept, or None if nowhere.
-
-    $LONGTAIL_CACHE, and if that is not set longtail in the user's cache folder ($XDG_CACHE_HOME or ~/.cache).
-    """
-    try:
-        chosen = os.environ.get(CACHE_VARIABLE)
-        if chosen is not None:
-            return Path(chosen).expanduser() if chosen else None
-        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        # The XDG specification has relative paths ignored.
-        return (base if base.is_absolute() else Path.home() / ".cache") / "longtail"
-    except RuntimeError:  # no home folder
-        return None
-
-
 def cached(key_parts: Sequence[str | bytes], texts: Sequence[str], make: Callable[[], Tokens]) -> Tokens:
     """The tokens that `make` gives for the texts, from the cache if they are there.
 

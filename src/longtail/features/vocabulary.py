@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from longtail.features import kernels
 from longtail.features.terms import ChunkTerms, power_of_two
-from longtail.part import Arrays
+from longtail.part import Arrays, checked_before
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -268,26 +268,46 @@ class Vocabulary:
         kept = {name: _array(name, arrays[name], wanted.get(name, np.int32)) for name in names if name != "pairs"}
         kept["pairs"] = _array("pairs", arrays.get("pairs", np.empty((0, 2), dtype=np.int32)), np.int32, 2)
         kept.setdefault("pair_slots", np.full(1, -1, dtype=np.int32))
-        blob, offsets, columns, pairs = (kept[name] for name in ("blob", "offsets", "columns", "pairs"))
-        if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(blob) or (offsets[1:] <= offsets[:-1]).any():
-            raise ValueError("the vocabulary's offsets do not rise from 0 to the end of its words")
+        offsets, columns, pairs = (kept[name] for name in ("offsets", "columns", "pairs"))
         T, P = len(offsets) - 1, len(pairs)
-        if len(columns) != T + P:
+        if T < 0 or len(columns) != T + P:
             raise ValueError(f"the vocabulary has {len(columns)} columns entries for {T + P} terms")
-        if not _each_once(columns, width):
-            raise ValueError(f"the vocabulary's terms do not fill the {width} columns once each")
-        own = T + np.arange(P)
-        if P and (pairs.min() < 0 or (pairs[:, 0] >= own).any() or pairs[:, 1].max() >= T):
-            raise ValueError("the vocabulary's n-grams point outside it")
-        if P and _depths(pairs[:, 0], T, n).max() > n:
-            raise ValueError(f"the vocabulary has n-grams of more than {n} words")
         for name, most in (("slots", T), ("pair_slots", P)):
             slots = kept[name]
             if not len(slots) or len(slots) & (len(slots) - 1) or len(slots) < 2 * most:
                 raise ValueError(f"the vocabulary's {name} has {len(slots)} places, which does not fit {most} terms")
-            if not _each_once(slots, most):
-                raise ValueError(f"the vocabulary's {name} does not hold each term once")
+        if not checked_before():
+            _check_terms(kept, width, n)
         return cls(**kept)
+
+
+#: For features that keep no vocabulary.
+NO_TERMS = Vocabulary(
+    np.empty(0, dtype=np.uint8),
+    np.zeros(1, dtype=np.int64),
+    np.full(1, -1, dtype=np.int32),
+    np.empty(0, dtype=np.int32),
+    np.empty((0, 2), dtype=np.int32),
+    np.full(1, -1, dtype=np.int32),
+)
+
+
+def _check_terms(kept: Arrays, width: int, n: int) -> None:
+    """Refuses arrays of which an entry points where it must not."""
+    blob, offsets, columns, pairs = (kept[name] for name in ("blob", "offsets", "columns", "pairs"))
+    if offsets[0] != 0 or offsets[-1] != len(blob) or (offsets[1:] <= offsets[:-1]).any():
+        raise ValueError("the vocabulary's offsets do not rise from 0 to the end of its words")
+    T, P = len(offsets) - 1, len(pairs)
+    if not _each_once(columns, width):
+        raise ValueError(f"the vocabulary's terms do not fill the {width} columns once each")
+    own = T + np.arange(P)
+    if P and (pairs.min() < 0 or (pairs[:, 0] >= own).any() or pairs[:, 1].max() >= T):
+        raise ValueError("the vocabulary's n-grams point outside it")
+    if P and _depths(pairs[:, 0], T, n).max() > n:
+        raise ValueError(f"the vocabulary has n-grams of more than {n} words")
+    for name, most in (("slots", T), ("pair_slots", P)):
+        if not _each_once(kept[name], most):
+            raise ValueError(f"the vocabulary's {name} does not hold each term once")
 
 
 def _each_once(numbers: NDArray[np.int32], n: int) -> bool:

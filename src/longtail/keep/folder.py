@@ -7,7 +7,10 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from longtail.errors import ModelError
 from longtail.keep.files import aside, shown_directory
@@ -23,6 +26,7 @@ class Folder:
 
     def __init__(self, place: Path, shown: Path) -> None:
         self.place, self.shown = place, shown
+        self.statuses: dict[str, os.stat_result] = {}  # of the files that were mapped
         self.descriptor: int | None = None
         if os.open in os.supports_dir_fd:
             self.descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
@@ -87,6 +91,7 @@ class Folder:
                 raise ModelError(f"{where} is not a plain file")
             if most is not None and status.st_size > most:
                 raise ModelError(f"{where} has {status.st_size} bytes; at most {most} are read")
+            self.statuses[name] = status
             return map_file(descriptor)
         except OSError as error:
             raise ModelError(f"{where} cannot be read: {error.strerror}") from None
@@ -97,6 +102,22 @@ class Folder:
 def map_file(descriptor: int) -> Bytes:
     """The file's bytes, mapped read-only; an empty file cannot be mapped."""
     return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
+
+
+def let_go(array: NDArray[Any]) -> None:
+    """Gives back the memory behind a stretch of a mapped file, which is read again if needed; other arrays stay."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    owner = owner.obj if isinstance(owner, memoryview) else owner
+    if not (isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and array.nbytes):
+        return
+    whole = np.frombuffer(owner, dtype=np.uint8)
+    if whole.flags.writeable or not array.flags.c_contiguous:  # changes of a private map would be lost
+        return
+    begin = array.ctypes.data - whole.ctypes.data
+    page = begin - begin % mmap.PAGESIZE
+    owner.madvise(mmap.MADV_DONTNEED, page, begin + array.nbytes - page)
 
 
 def shown_file(directory: str | Path, name: str) -> str:

@@ -1,27 +1,17 @@
-"""labels.jsonl: one line per label, in column order."""
+"""labels.jsonl of formats 1 and 2: one line per label, in column order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import orjson
 
-from longtail.errors import LongtailError, ModelError
+from longtail.errors import ModelError
 from longtail.keep.folder import Bytes
 from longtail.labels import LabelIndex
-
-
-def label_lines(labels: LabelIndex) -> Iterator[bytes]:
-    texts = labels.texts if labels.texts is not None else [""] * len(labels)
-    for name, text, count in zip(labels.names, texts, labels.frequency.tolist(), strict=True):
-        line = {"label": name, "text": text, "count": count} if text else {"label": name, "count": count}
-        try:
-            yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-        except TypeError as error:
-            raise LongtailError(f"label {name!r} cannot be saved: {error}") from None
 
 
 def parse_labels(data: Bytes, declared: Mapping[str, Any], where: str) -> LabelIndex:

@@ -15,13 +15,15 @@ from longtail.keep.folder import AGAIN, Folder
 from longtail.keep.safetensors import BLOCK, strict_json
 
 FORMAT = "longtail-model"
-FORMAT_VERSION = 2
-#: Formats that are read: this one and the one before.
-READ_VERSIONS = (1, 2)
+FORMAT_VERSION = 3
+#: Formats that are read: this one and those before.
+READ_VERSIONS = (1, 2, 3)
 
 MANIFEST = "manifest.json"
-LABELS = "labels.jsonl"
 ARRAYS = ".safetensors"
+LABELS = f"labels{ARRAYS}"
+#: Where formats 1 and 2 keep the labels.
+LABEL_LINES = "labels.jsonl"
 
 #: Bounds on what a manifest may say, so that a hostile one cannot exhaust memory or file handles.
 MOST_MANIFEST_BYTES = 2 << 20
@@ -47,7 +49,7 @@ def checked_manifest(data: bytes, folder: Folder) -> dict[str, Any]:
         digest = manifest_digest(content)
     except RecursionError:
         raise ModelError(f"{where} is not valid: it is nested too deeply") from None
-    if content.pop("sha256", None) != digest:
+    if content.get("sha256") != digest:
         raise ModelError(f"{where} was altered: its checksum differs; {AGAIN}")
     _check_content(content, where)  # from here on only a manifest made on purpose can be wrong
     return content
@@ -67,18 +69,23 @@ def _check_content(content: Mapping[str, Any], where: str) -> None:
         and isinstance(labels.get("texts"), bool)
     ):
         raise ModelError(f"{where} is not valid: labels needs count, documents and texts")
-    if LABELS not in files or len(files) > MOST_FILES:
+    labels_file = labels_file_of(content["format_version"])
+    if labels_file not in files or len(files) > MOST_FILES:
         raise ModelError(
-            f"{where} is not valid: it lists {len(files)} files, {LABELS} must be one of 1 to {MOST_FILES}"
+            f"{where} is not valid: it lists {len(files)} files, {labels_file} must be one of 1 to {MOST_FILES}"
         )
     for name, entry in files.items():
-        if name != LABELS and not (name.endswith(ARRAYS) and STEM.fullmatch(name.removesuffix(ARRAYS))):
+        if name != labels_file and not (name.endswith(ARRAYS) and STEM.fullmatch(name.removesuffix(ARRAYS))):
             raise ModelError(f"{where} is not valid: it lists {name[:60]!r}, which no file of a model is called")
         if not isinstance(entry, dict) or type(entry.get("bytes")) is not int or not 0 <= entry["bytes"] < 1 << 62:
             raise ModelError(f"{where} is not valid: {name} has no size")
         digests = entry.get("sha256")
         if not isinstance(digests, list) or len(digests) != -(-entry["bytes"] // BLOCK):
             raise ModelError(f"{where} is not valid: {name} needs one sha256 for each {BLOCK} bytes")
+
+
+def labels_file_of(format_version: int) -> str:
+    return LABELS if format_version >= 3 else LABEL_LINES
 
 
 def manifest_digest(content: Mapping[str, Any]) -> str:

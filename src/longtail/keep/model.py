@@ -1,4 +1,5 @@
-"""A model directory: manifest.json, labels.jsonl and one safetensors file for each part. See docs/model-format.md.
+"""A model directory: manifest.json, and one safetensors file for the labels and for each part. See
+docs/model-format.md.
 
 Saving is all-or-nothing (longtail.keep.files). Loading runs no code from the files, checks every size, count and
 checksum before it relies on it, and maps arrays into memory instead of copying them.
@@ -20,19 +21,23 @@ from numpy.typing import NDArray
 from longtail import __version__
 from longtail.engines.local import thread_map
 from longtail.errors import LongtailError, ModelError, printable
+from longtail.keep.cache import files_key, is_known
 from longtail.keep.files import atomic_directory, check_output, writing
-from longtail.keep.folder import AGAIN, Bytes, Folder, map_file, shown_file
-from longtail.keep.label_lines import label_lines, parse_labels
+from longtail.keep.folder import AGAIN, Bytes, Folder, let_go, map_file, shown_file
+from longtail.keep.label_arrays import label_arrays, labels_from
+from longtail.keep.label_lines import parse_labels
 from longtail.keep.manifest import (
     ARRAYS,
     FORMAT,
     FORMAT_VERSION,
+    LABEL_LINES,
     LABELS,
     MANIFEST,
     MOST_FILES,
     MOST_MANIFEST_BYTES,
     STEM,
     checked_manifest,
+    labels_file_of,
     manifest_digest,
 )
 from longtail.keep.safetensors import BLOCK, read_arrays, write_arrays
@@ -44,6 +49,9 @@ _ATTEMPTS = 100
 
 #: Numbers looked at in one go for values that are not finite: they fit a core's cache.
 _LOOK = 1 << 18
+
+#: Numbers a thread looks at before it gives back the memory they were mapped to.
+_PIECE = 1 << 22
 
 #: Characters of a reason that are shown: what a file says is quoted in it.
 _MOST_REASON = 300
@@ -61,6 +69,8 @@ class Loaded:
     library   the version of longtail that wrote it
     sizes     file name -> bytes
     format_version  of the directory
+    key       names the files as they lie on disk, for `remember`; None where they were not checked as a whole
+    checked   whether the very same files were checked as a whole before, so that nothing was read but headers
     """
 
     manifest: dict[str, Any]
@@ -69,6 +79,14 @@ class Loaded:
     library: str
     sizes: dict[str, int]
     format_version: int = FORMAT_VERSION
+    key: str | None = None
+    checked: bool = False
+
+    def let_go(self) -> None:
+        """Gives back the memory that checks have taken: what is needed is mapped again."""
+        for arrays in self.states.values():
+            for array in arrays.values():
+                let_go(array)
 
     @property
     def outdated(self) -> bool:
@@ -97,7 +115,7 @@ def save_model(
     if len(states) >= MOST_FILES:
         raise ValueError(f"{len(states)} states; at most {MOST_FILES - 1} are read back")
     for stem in states:
-        if not STEM.fullmatch(stem):
+        if not STEM.fullmatch(stem) or f"{stem}{ARRAYS}" == LABELS:
             raise ValueError(f"'{stem}' cannot name a file of a model")
     own = json.loads(json.dumps(manifest, allow_nan=False, default=_plain))
     if found := _not_finite(states, threads):
@@ -168,15 +186,12 @@ def reason(error: Exception) -> str:
 
 def _written(new: Path, labels: LabelIndex, states: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Bytes]:
     """Writes all files but the manifest, and gives them as they are on disk."""
-    with (new / LABELS).open("wb") as handle:
-        handle.writelines(label_lines(labels))
-    for stem, arrays in states.items():
-        with (new / f"{stem}{ARRAYS}").open("wb") as handle:
-            write_arrays(handle, arrays)
     maps = {}
-    for name in [LABELS, *(f"{stem}{ARRAYS}" for stem in states)]:
-        with (new / name).open("rb") as handle:
-            maps[name] = map_file(handle.fileno())
+    for stem, arrays in ({LABELS.removesuffix(ARRAYS): label_arrays(labels)} | dict(states)).items():
+        with (new / f"{stem}{ARRAYS}").open("wb+") as handle:
+            write_arrays(handle, arrays)
+            handle.flush()
+            maps[f"{stem}{ARRAYS}"] = map_file(handle.fileno())
     return maps
 
 
@@ -189,34 +204,51 @@ def _load(folder: Folder, *, verify: bool, threads: int) -> Loaded:
             raise ModelError(f"{folder.where(name)} is truncated: {size} of {expected} bytes; {AGAIN}")
         if size > expected:
             raise ModelError(f"{folder.where(name)} was altered: {size} bytes instead of {expected}; {AGAIN}")
-    if verify:
+    key = files_key(content["sha256"], folder.statuses) if verify else None
+    checked = is_known(key)
+    if verify and not checked:
         for name, digests in _digests(maps, threads).items():
             if digests != content["files"][name]["sha256"]:
                 raise ModelError(f"{folder.where(name)} was altered: its checksum differs; {AGAIN}")
-    labels = parse_labels(maps[LABELS], content["labels"], folder.where(LABELS))
-    states = {
+    labels_file = labels_file_of(content["format_version"])
+    arrays = {
         name.removesuffix(ARRAYS): read_arrays(data, folder.where(name))
         for name, data in maps.items()
-        if name != LABELS
+        if name != LABEL_LINES
     }
-    if verify and (found := _not_finite(states, threads)):
+    if verify and not checked and (found := _not_finite(arrays, threads)):
         stem, name = found
         raise ModelError(f"{folder.where(stem + ARRAYS)}: array {name[:60]!r} has numbers that are not finite")
-    sizes = {name: len(data) for name, data in maps.items()}
-    return Loaded(content["model"], labels, states, content["library"], sizes, content["format_version"])
+    if labels_file == LABEL_LINES:
+        labels = parse_labels(maps[LABEL_LINES], content["labels"], folder.where(LABEL_LINES))
+    else:
+        own = arrays.pop(LABELS.removesuffix(ARRAYS))
+        labels = labels_from(own, content["labels"], folder.where(LABELS), checked=checked)
+    return Loaded(
+        content["model"],
+        labels,
+        arrays,
+        content["library"],
+        {name: len(data) for name, data in maps.items()},
+        content["format_version"],
+        key,
+        checked,
+    )
 
 
 def _digests(maps: Mapping[str, Bytes], threads: int) -> dict[str, list[str]]:
     """sha256 of each block of each file, on several threads: hashing releases the interpreter lock."""
     tasks = [(name, begin) for name, data in maps.items() for begin in range(0, len(data), BLOCK)]
 
-    def digest(task: tuple[str, int]) -> str:
+    def hashed(task: tuple[str, int]) -> str:
         name, begin = task
-        with memoryview(maps[name]) as whole, whole[begin : begin + BLOCK] as block:
-            return hashlib.sha256(block).hexdigest()
+        block = np.frombuffer(maps[name], dtype=np.uint8)[begin : begin + BLOCK]
+        digest = hashlib.sha256(block.data).hexdigest()
+        let_go(block)
+        return digest
 
     digests: dict[str, list[str]] = {name: [] for name in maps}
-    for (name, _), found in zip(tasks, thread_map(digest, tasks, workers=threads or available_cores()), strict=True):
+    for (name, _), found in zip(tasks, thread_map(hashed, tasks, workers=threads or available_cores()), strict=True):
         digests[name].append(found)
     return digests
 
@@ -228,15 +260,17 @@ def _not_finite(states: Mapping[str, Mapping[str, NDArray[Any]]], threads: int) 
         for stem, arrays in states.items()
         for name, array in arrays.items()
         if array.dtype.kind == "f"
-        for begin in range(0, array.size, BLOCK)
+        for begin in range(0, array.size, _PIECE)
     ]
 
-    def sound(task: tuple[str, str, int]) -> bool:
+    def finite(task: tuple[str, str, int]) -> bool:
         stem, name, begin = task
-        numbers = states[stem][name].ravel(order="K")[begin : begin + BLOCK]
-        return all(bool(np.isfinite(numbers[at : at + _LOOK]).all()) for at in range(0, len(numbers), _LOOK))
+        numbers = states[stem][name].ravel(order="K")[begin : begin + _PIECE]
+        sound = all(bool(np.isfinite(numbers[at : at + _LOOK]).all()) for at in range(0, len(numbers), _LOOK))
+        let_go(numbers)
+        return sound
 
-    found = thread_map(sound, tasks, workers=threads or available_cores())
+    found = thread_map(finite, tasks, workers=threads or available_cores())
     return next(((stem, name) for (stem, name, _), fine in zip(tasks, found, strict=True) if not fine), None)
 
 
@@ -245,7 +279,7 @@ def _not_a_model(directory: Path) -> str:
     if not any(directory.iterdir()):
         return ""
     for entry in sorted(directory.iterdir()):
-        known = entry.name in {MANIFEST, LABELS} or entry.suffix == ARRAYS or entry.name.startswith(".")
+        known = entry.name in {MANIFEST, LABEL_LINES} or entry.suffix == ARRAYS or entry.name.startswith(".")
         if not known or entry.is_dir():
             return f"{entry.name} in it is not part of a model"
     try:

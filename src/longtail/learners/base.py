@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from longtail.arrays import Floats, Ints
 from longtail.augment.base import LabelVectors
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -46,6 +47,19 @@ class Learner(Part, ABC):
     @abstractmethod
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         """The k best labels of each document; columns are those of the corpus it was fitted on."""
+
+    def score_row(self, indices: Ints, values: Floats, k: int) -> tuple[Ints, Floats] | None:
+        """(labels, scores) of one document, as many as there are up to k: what `score` gives, without its overhead.
+
+        None from a learner that has no such way: `score` then.
+
+        indices, values  int32 and float32, contiguous: the document's row of X
+        """
+        return None
+
+    def convert_weights(self, weights: str) -> bool:
+        """Keeps the weights of all separators in a format of its name; whether there are any, in it or inside it."""
+        return False
 
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         """The stages of `learn` on a corpus that is there already; learners that say nothing copy their features."""

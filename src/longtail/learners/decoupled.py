@@ -141,6 +141,10 @@ class Decoupled(Learner):
             values[1] = (values[1] * opened**self.gate).astype(np.float32)
         return Scores(np.hstack(ids), np.hstack(values)).sorted().top(k)
 
+    def convert_weights(self, weights: str) -> bool:
+        parts = [*self._sides(), *self.members_, *([self.gate_] if self.gate_ else [])]
+        return sum(part.convert_weights(weights) for part in parts) > 0
+
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"head": self.columns_[0], "tail": self.columns_[1]}
         for name, member in zip(("head-model", "tail-model"), self.members_, strict=True):

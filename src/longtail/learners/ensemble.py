@@ -101,6 +101,9 @@ class Ensemble(Learner):
         total.data = np.minimum(total.data, np.float32(1))
         return Scores.from_csr(total, depth)
 
+    def convert_weights(self, weights: str) -> bool:
+        return sum(member.convert_weights(weights) for member in self.members) > 0
+
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {}
         for number, member in enumerate(self.members):

@@ -132,7 +132,7 @@ class Pipeline(Learner):
         self.width_ = corpus.features.shape[1] if self._reads_features else None
         plain = corpus
         corpus = self._rewritten(corpus, "features", run)
-        valid = fit.valid and self._with_features(fit.valid.aligned(labels), run)
+        valid = fit.valid and self.with_features(fit.valid.aligned(labels), run)
         if self.features_ is not None:
             fit = replace(fit, run=planning.narrowed_again(self, Sizes.of(corpus), fit.run, ALL_FOLDS))
         inside = fit.with_valid(valid).with_hooks(self._hooks(fit.hooks))
@@ -140,7 +140,7 @@ class Pipeline(Learner):
         self._take_sizes()
         if self.rerank:
             # re-rankers learn from the documents themselves, not from rows an augmenter made
-            plain = plain if plain.made is None else self._with_features(given, run)
+            plain = plain if plain.made is None else self.with_features(given, run)
             with run.stage("rerank"):
                 self._fit_rerankers(plain.documents_only(), corpus, inside)
         return self
@@ -152,7 +152,7 @@ class Pipeline(Learner):
 
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         """The second stage of the learner, on rows made as those of its first; features and re-rankers stay."""
-        corpus = self._with_features(self._rewritten(corpus, "texts", fit.run), fit.run)
+        corpus = self.with_features(self._rewritten(corpus, "texts", fit.run), fit.run)
         corpus = self._rewritten(corpus, "features", fit.run)
         self.learner.retune(self.learner.readable(corpus), fit, vectors)
         return self
@@ -197,7 +197,7 @@ class Pipeline(Learner):
         for number, part in enumerate(judges):
             made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
             tuned = replace(made.corpus, labels=corpus.labels)
-            tuned = tuned if tuned.X is not None else self._with_features(tuned, fit.run)
+            tuned = tuned if tuned.X is not None else self.with_features(tuned, fit.run)
             with fit.run.stage("retune"):
                 learner.retune(learner.readable(tuned), fit.child(f"second stage/{number}").apart(), made.vectors)
         return learner
@@ -244,14 +244,35 @@ class Pipeline(Learner):
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
         self.check(corpus)
-        corpus = self._with_features(corpus, run)
+        corpus = self.with_features(corpus, run)
         if not self.rerank:
             return self.learner.score(corpus, k, run=run)
-        found = self.learner.score(corpus, max(k, self.depth), run=run)
+        return self.reranked(self.learner.score(corpus, max(k, self.depth), run=run), corpus, k)
+
+    def reranked(self, found: Scores, corpus: Corpus, k: int) -> Scores:
+        """The k best labels of what the learner found."""
+        if not self.rerank:
+            return found
         ranked = found.top(min(self.depth, found.k))
         for part in self.rerank:
             ranked = part.rerank(ranked, corpus)
         return ranked.followed_by(found).top(k)
+
+    def score_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """(labels, scores) of one text, up to k: what `score` gives; None where a part has no way for one document."""
+        row = None if self.features_ is None else self.features_.transform_one(text)
+        found = None if row is None else self.learner.score_row(*row, max(k, self.depth))
+        if found is None or not self.rerank:
+            return found
+        whole = Scores(found[0][None], found[1][None])
+        ranked: Scores | None = whole.top(min(self.depth, whole.k))
+        for part in self.rerank:
+            ranked = None if ranked is None else part.rerank_alone(ranked)
+        best = None if ranked is None else ranked.followed_by(whole).top(min(k, whole.k))
+        return None if best is None else (best.ids[0], best.values[0])
+
+    def convert_weights(self, weights: str) -> bool:
+        return bool(self.learner.convert_weights(weights))
 
     def check(self, corpus: Corpus) -> None:
         """Refuses a corpus that lacks what the learner reads."""
@@ -274,7 +295,7 @@ class Pipeline(Learner):
         if self.features is None:
             raise UsageError(f"'{name}' needs features, and {corpus.name} has texts only; use features='tfidf'")
 
-    def _with_features(self, corpus: Corpus, run: Run) -> Corpus:
+    def with_features(self, corpus: Corpus, run: Run) -> Corpus:
         """The corpus with the X the learner was fitted on: made from its texts, or its own if the widths agree."""
         if not self._reads_features:
             return corpus

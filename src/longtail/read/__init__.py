@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from longtail.errors import UsageError
 from longtail.read.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from longtail.read.reading import ReadReport
     from longtail.run import Run
 
-__all__ = ["ReadOptions", "read", "read_texts", "read_with_report"]
+__all__ = ["ReadOptions", "read", "read_in_batches", "read_texts", "read_with_report"]
 
 
 def read(source: Any, *, options: ReadOptions | None = None, run: Run | None = None, **given: Any) -> Corpus:
@@ -45,7 +46,47 @@ def read_with_report(
     from longtail.run import Run
 
     report = ReadReport(str(source) if isinstance(source, str | Path) else "dataset")
-    return read_source(source, Reading(chosen, report, read_labels, run or Run())), report
+    (corpus,) = read_source(source, Reading(chosen, report, read_labels, run or Run()))
+    return corpus, report
+
+
+def read_in_batches(
+    source: Any,
+    documents: int,
+    *,
+    options: ReadOptions | None = None,
+    run: Run | None = None,
+    title: str = "Reading",
+    **given: Any,
+) -> tuple[Iterator[Corpus], ReadReport]:
+    """Documents to predict, read when they are asked for, and an account that is complete once all were.
+
+    Memory does not grow with the file, but for folders of sparse files (trn_X_Xf.txt), which are read whole. Texts
+    that are long come in smaller batches. Every batch has columns of its own: labels are checked and then of no use.
+
+    documents  per batch, about
+    title      of the progress bar over the whole source
+    """
+    from longtail.read.formats import read_source
+    from longtail.read.label_file import read_labels
+    from longtail.read.reading import Reading, ReadReport
+    from longtail.run import Run
+
+    if documents < 1:
+        raise UsageError(f"a batch needs at least 1 document, not {documents}")
+    chosen = (options or ReadOptions()).changed(**{**given, "need_labels": False})
+    report = ReadReport(str(source) if isinstance(source, str | Path) else "dataset")
+    reading = Reading(chosen, report, read_labels, run or Run(), documents, title)
+
+    def batches() -> Iterator[Corpus]:
+        labelled = False
+        for corpus in read_source(source, reading):
+            labelled = labelled or corpus.Y.nnz > 0
+            yield corpus
+        if not labelled:
+            report.unlabelled = 0  # nobody asked for labels, so nobody misses them
+
+    return batches(), report
 
 
 def read_texts(

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
 from longtail.labels import LabelIndex
 from longtail.read.options import ID_FIELDS
 from longtail.read.reading import LabelTable, Reading
+from longtail.texts import Packing
+
+#: Characters of a batch's texts, at most but for the last one: long documents come in smaller batches.
+MOST_CHARACTERS = 1 << 24
 
 #: Below this a weight is 0 in single precision.
 _SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
@@ -27,21 +33,41 @@ class RecordError(Exception):
 class Builder:
     """Collects documents one by one; columns are the sorted label names.
 
+    A reader adds a document and, where `full` says so, yields what `taken` gives; at the end it yields from `rest`.
+
     columns  a labels file whose lines are the columns instead
     """
 
     def __init__(self, reading: Reading, columns: LabelTable | None = None) -> None:
         self.reading, self.report, self.options = reading, reading.report, reading.options
         self._fixed = columns
-        self._table = reading.table if columns is None else None  # a bad labels file is found before the documents
+        # a bad labels file is found before the documents; nobody asks for the labels of batches
+        self._table = reading.table if columns is None and reading.batch is None else None
+        self._most = sys.maxsize if reading.batch is None else reading.batch
+        self.records = 0  # good and bad: the row number that stands in for an id
+        self._bad: list[int] = []  # row numbers of those left out
+        self._batches = 0  # given so far
+        self._begin()
+
+    def _begin(self) -> None:
+        """Room for the next documents."""
         self._texts: list[str] = []
-        self._ids: list[str] = []
+        self._ids = Packing()
+        self._characters = 0
         self._codes: dict[str, int] = {}
         self._columns = array("i")
         self._weights = array("f")
         self._ends = array("q", [0])
-        self.records = 0  # good and bad: the row number that stands in for an id
-        self.kept: list[int] = []  # row numbers of the documents kept
+
+    @property
+    def full(self) -> bool:
+        """Whether a batch is complete; never where all documents are read at once."""
+        return len(self._texts) >= self._most or (self._characters >= MOST_CHARACTERS and self._most < sys.maxsize)
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """Row numbers of the documents kept."""
+        return np.delete(np.arange(self.records), self._bad)
 
     def add(self, record: Any, line: int) -> None:
         """One record, a mapping from field to value; a bad one raises InputError or is counted."""
@@ -57,6 +83,8 @@ class Builder:
         self.add_document(text, targets, given, ident)
 
     def bad(self, message: str, line: int | None) -> None:
+        if self.reading.batch is None:
+            self._bad.append(self.records)
         self.records += 1
         self.report.problem(message, line, self.options.skip_bad)
 
@@ -71,11 +99,11 @@ class Builder:
     ) -> None:
         """As `add_document`, with labels that are numbers of columns already."""
         self._texts.append(text)
+        self._characters += len(text)
         self._ids.append(str(self.records) if ident is None else ident)
         self._columns.extend(columns)
         self._weights.extend(weights)
         self._ends.append(len(self._columns))
-        self.kept.append(self.records)
         self.records += 1
         report = self.report
         report.documents += 1
@@ -101,8 +129,15 @@ class Builder:
                     joined[label] = max(joined.get(label, 0.0), weight)
         return joined, total
 
-    def finish(self) -> Corpus:
+    def rest(self) -> Iterator[Corpus]:
+        """The last batch, which is the only one where all documents are read at once."""
         self.report.require_documents()
+        if len(self._texts) or not self._batches:
+            yield self.taken()
+
+    def taken(self) -> Corpus:
+        """The documents since the last batch."""
+        self._batches += 1
         columns = np.frombuffer(self._columns, dtype=np.int32) if len(self._columns) else np.zeros(0, np.int32)
         weights = np.frombuffer(self._weights, dtype=np.float32) if len(self._weights) else np.zeros(0, np.float32)
         if self._fixed is not None:
@@ -114,9 +149,10 @@ class Builder:
             columns = renumber[columns]
             labels = LabelIndex(names, None if self._table is None else self._table.texts_of(names, self.report))
         ends = np.array(self._ends, dtype=np.int64)
-        Y = sp.csr_matrix((weights.copy(), columns.copy(), ends), shape=(len(self._ids), len(labels)))
+        Y = sp.csr_matrix((weights, columns, ends), shape=(len(self._ids), len(labels)))
         Y.sort_indices()
-        corpus = Corpus(labels=labels, Y=Y, texts=self._texts, ids=self._ids, name=self.report.source)
+        corpus = Corpus(labels=labels, Y=Y, texts=self._texts, ids=self._ids.packed(), name=self.report.source)
+        self._begin()
         return complete(corpus, self.reading)
 
 
@@ -124,7 +160,7 @@ def complete(corpus: Corpus, reading: Reading) -> Corpus:
     """Last check of every reader, and the label counts of the corpus read."""
     if reading.options.need_labels and corpus.Y.nnz == 0:
         raise InputError(reading.report.source, "no document has a label")
-    if corpus.Y.nnz == 0:
+    if corpus.Y.nnz == 0 and reading.batch is None:
         reading.report.unlabelled = 0  # nobody asked for labels, so nobody misses them
     return corpus.counted()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from longtail.corpus import Corpus
@@ -29,7 +29,7 @@ def read_batches(
     batches: Iterable[Mapping[str, Sequence[Any]]],
     reading: Reading,
     class_names: Mapping[str, Sequence[str]] | None = None,
-) -> Corpus:
+) -> Iterator[Corpus]:
     """Documents from column batches, each a mapping from column to its values; the line in messages is the row from 1.
 
     class_names turns whole numbers in a labels column into names (a ClassLabel column of a Hugging Face dataset).
@@ -50,7 +50,9 @@ def read_batches(
                 builder.bad(f"a label number outside the {len(names_of[field])} class names", row)
                 continue
             builder.add(record, row)
-    return builder.finish()
+            if builder.full:
+                yield builder.taken()
+    yield from builder.rest()
 
 
 def _plain(value: Any, class_names: Sequence[str] | None) -> Any:

@@ -30,7 +30,7 @@ def is_csv(stream: Stream, options: ReadOptions) -> bool:
     return len(cells) > 1 and set(options.required) <= cells
 
 
-def read_csv(stream: Stream, reading: Reading) -> Corpus:
+def read_csv(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     separator = reading.options.separator or DEFAULT_SEPARATOR
     reading = reading.changed(separator=separator)
     options = reading.options
@@ -51,14 +51,15 @@ def read_csv(stream: Stream, reading: Reading) -> Corpus:
             separated += separator in cell or cell.startswith(("[", "{"))
             for sign in suspects:
                 suspects[sign] += sign in cell
-    corpus = builder.finish()
+        if builder.full:
+            yield builder.taken()
+    yield from builder.rest()
     sign = max(suspects, key=lambda s: suspects[s])
-    if not separated and suspects[sign] * 2 > len(corpus):
+    if not separated and suspects[sign] * 2 > reading.report.documents:
         reading.report.notes.append(
             f"no label cell has the separator '{separator}' but {suspects[sign]} have '{sign}'; "
             f"if that stands between labels, give it as the separator"
         )
-    return corpus
 
 
 class TableRows:

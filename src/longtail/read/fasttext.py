@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from longtail.corpus import Corpus
 from longtail.keep.streams import Stream, decode
@@ -20,7 +21,7 @@ def is_fasttext(stream: Stream, _: ReadOptions) -> bool:
     return re.match(rb"[ \t]*__label__[^\s\0]", stream.first_line) is not None
 
 
-def read_fasttext(stream: Stream, reading: Reading) -> Corpus:
+def read_fasttext(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     """Words that begin with __label__ are labels wherever they stand, as fastText has it; the rest is the text."""
     builder = Builder(reading)
     blank = 0
@@ -41,4 +42,6 @@ def read_fasttext(stream: Stream, reading: Reading) -> Corpus:
             builder.bad("an empty label: there is no name after __label__", number)
             continue
         builder.add_document(_LABEL.sub("", content).strip(_BLANKS), dict.fromkeys(names, 1.0), len(names))
-    return builder.finish()
+        if builder.full:
+            yield builder.taken()
+    yield from builder.rest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,7 +39,7 @@ class Format:
     name     as reports give it
     looks    what it looks like, for messages
     takes    what its reader is given: the stream or the path of a file, the path of a folder, or an object
-    read     makes the corpus
+    read     makes the corpus, or one corpus per batch
     endings  file names that belong to it, compression endings aside
     certain  whether the content leaves no doubt; asked first, whatever the name says
     likely   whether the content looks like it; asked of files whose name says nothing
@@ -48,7 +48,7 @@ class Format:
     name: str
     looks: str
     takes: Literal["stream", "path", "folder", "object"]
-    read: Callable[[Any, Reading], Corpus]
+    read: Callable[[Any, Reading], Iterator[Corpus]]
     endings: tuple[str, ...] = ()
     certain: Callable[[Any, ReadOptions], bool] | None = None
     likely: Callable[[Any, ReadOptions], bool] | None = None
@@ -75,8 +75,8 @@ _FILES = [form for form in FORMATS if form.takes in ("stream", "path")]
 ENDINGS = (*(ending for form in _FILES for ending in form.endings), ".txt")
 
 
-def read_source(source: Any, reading: Reading) -> Corpus:
-    """A path, "-" for standard input, or an object, by whichever format it has."""
+def read_source(source: Any, reading: Reading) -> Iterator[Corpus]:
+    """A path, "-" for standard input, or an object, by whichever format it has; in batches if the reading says so."""
     if not isinstance(source, str | Path):
         form = _certain("object", source, reading.options)
         if form is None:
@@ -95,17 +95,18 @@ def read_source(source: Any, reading: Reading) -> Corpus:
     return _read_file(path, reading)
 
 
-def _read_file(path: Path, reading: Reading) -> Corpus:
+def _read_file(path: Path, reading: Reading) -> Iterator[Corpus]:
     with open_stream(path) as stream:
         reading.report.source = stream.name
         form = format_of(stream, reading.options)
         reading.report.format = form.name
         if form.takes == "stream":
-            with reading.run.bar("Reading", stream.size) as stream.bar:
-                return form.read(stream, reading)
+            with reading.run.bar(reading.title, stream.size) as stream.bar:
+                yield from form.read(stream, reading)
+            return
         if stream.size is None:
             raise InputError(stream.name, f"{form.looks} is read from a file, not from a pipe")
-    return form.read(path, reading)
+    yield from form.read(path, reading)
 
 
 def format_of(stream: Stream, options: ReadOptions) -> Format:

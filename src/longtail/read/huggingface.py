@@ -35,7 +35,7 @@ def is_arrow(stream: Stream, _: ReadOptions) -> bool:
     return stream.head.startswith(b"ARROW1")
 
 
-def read_dataset(dataset: Any, reading: Reading) -> Corpus:
+def read_dataset(dataset: Any, reading: Reading) -> Iterator[Corpus]:
     """A Dataset, or the split of a DatasetDict."""
     options, source = reading.options, reading.report.source
     if isinstance(dataset, Mapping):
@@ -54,7 +54,7 @@ def read_dataset(dataset: Any, reading: Reading) -> Corpus:
     total = len(dataset) if hasattr(dataset, "__len__") else None
 
     def batches() -> Iterator[dict[str, Any]]:
-        with reading.run.bar("Reading", total) as bar:
+        with reading.run.bar(reading.title, total) as bar:
             for batch in chosen.iter(batch_size=BATCH):
                 bar.advance(len(batch[columns[0]]))
                 yield {name: batch[name] for name in columns}
@@ -70,7 +70,7 @@ def _class_names(
     return {name: names for name, names in found.items() if names is not None}
 
 
-def read_saved(folder: Path, reading: Reading) -> Corpus:
+def read_saved(folder: Path, reading: Reading) -> Iterator[Corpus]:
     """A folder written by save_to_disk, of a Dataset or of a DatasetDict."""
     options = reading.options
     if (folder / "dataset_dict.json").is_file():
@@ -99,18 +99,18 @@ def read_saved(folder: Path, reading: Reading) -> Corpus:
     return _read_arrow(paths, reading, names)
 
 
-def read_arrow_file(path: Path, reading: Reading) -> Corpus:
+def read_arrow_file(path: Path, reading: Reading) -> Iterator[Corpus]:
     """One Arrow file, stream or random-access form."""
     return _read_arrow([path], reading, {})
 
 
-def _read_arrow(paths: list[Path], reading: Reading, names: Mapping[str, Sequence[str]]) -> Corpus:
+def _read_arrow(paths: list[Path], reading: Reading, names: Mapping[str, Sequence[str]]) -> Iterator[Corpus]:
     def batches() -> Iterator[dict[str, Any]]:
         import pyarrow
 
         failures = (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
         total = sum(path.stat().st_size for path in paths if path.is_file())
-        with reading.run.bar("Reading", total) as bar:
+        with reading.run.bar(reading.title, total) as bar:
             for path in paths:
                 if not path.is_file():
                     raise InputError(path, "no such file")

@@ -20,11 +20,13 @@ def is_jsonl(stream: Stream, _: ReadOptions) -> bool:
     return stream.first_line.lstrip().startswith(b"{")
 
 
-def read_jsonl(stream: Stream, reading: Reading) -> Corpus:
+def read_jsonl(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     builder = Builder(reading)
     for line, record in objects(stream, builder.bad):
         builder.add(record, line)
-    return builder.finish()
+        if builder.full:
+            yield builder.taken()
+    yield from builder.rest()
 
 
 def objects(stream: Stream, bad: Callable[[str, int], None]) -> Iterator[tuple[int, Any]]:

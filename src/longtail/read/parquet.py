@@ -18,7 +18,7 @@ def is_parquet(stream: Stream, _: ReadOptions) -> bool:
     return stream.head.startswith(b"PAR1")
 
 
-def read_parquet(path: Path, reading: Reading) -> Corpus:
+def read_parquet(path: Path, reading: Reading) -> Iterator[Corpus]:
     import pyarrow
     import pyarrow.parquet
 
@@ -28,7 +28,7 @@ def read_parquet(path: Path, reading: Reading) -> Corpus:
         there = list(file.schema_arrow.names)
     except failures as error:
         raise InputError(path, f"not a readable Parquet file: {first_line(error)}") from None
-    with file, reading.run.bar("Reading", file.metadata.num_rows) as bar:
+    with file, reading.run.bar(reading.title, file.metadata.num_rows) as bar:
         columns = require_columns(there, reading.options, str(path))
 
         def batches() -> Iterator[dict[str, list[Any]]]:
@@ -46,4 +46,4 @@ def read_parquet(path: Path, reading: Reading) -> Corpus:
                 bar.advance(part.num_rows)
                 yield values
 
-        return read_batches(batches(), reading)
+        yield from read_batches(batches(), reading)

@@ -93,12 +93,16 @@ class Reading:
     """One reading under way: how the data is to be understood, what was found so far, and whom to show progress.
 
     read_labels  what reads a labels file, which is read when a reader first asks for it
+    batch        documents at a time, for readers that go on from where they were; None for all at once
+    title        of the progress bar
     """
 
     options: ReadOptions
     report: ReadReport
     read_labels: Callable[[Any], LabelTable]
     run: Run = field(default_factory=Run)
+    batch: int | None = None
+    title: str = "Reading"
 
     def changed(self, **options: Any) -> Reading:
         """The same reading with other options in some places."""

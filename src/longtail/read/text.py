@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from longtail.corpus import Corpus
 from longtail.keep.streams import Stream, decode
 from longtail.read.builder import Builder
@@ -14,7 +16,7 @@ def is_text(_: Stream, options: ReadOptions) -> bool:
     return not options.need_labels
 
 
-def read_text_lines(stream: Stream, reading: Reading) -> Corpus:
+def read_text_lines(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     """Every line is a document, blank ones too, so that what comes out lines up with what went in."""
     builder = Builder(reading)
     for number, line in stream.lines():
@@ -24,4 +26,6 @@ def read_text_lines(stream: Stream, reading: Reading) -> Corpus:
             builder.bad(str(wrong), number)
             continue
         builder.append(text, None, (), (), 0)
-    return builder.finish()
+        if builder.full:
+            yield builder.taken()
+    yield from builder.rest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from longtail.read.builder import RecordError, complete
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
 from longtail.sparse import starts_of
+from longtail.texts import PackedTexts
 
 #: Every label gets a name and a count, whether or not a document has it; a header above this is taken to be wrong.
 MOST_LABELS = 100_000_000
@@ -66,19 +68,20 @@ def is_xmc(stream: Stream, _: ReadOptions) -> bool:
     return header is not None and len(header) == 3
 
 
-def read_xmc(stream: Stream, reading: Reading) -> Corpus:
+def read_xmc(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     """Columns are those of the file; the lines of a labels file name them, else they are called by their number."""
     numbers = header_of(stream.first_line)
     if numbers is None or len(numbers) != 3:
         raise InputError(stream.name, "the first line must be the header: documents, features, labels", 1)
     header = Header(*numbers)
     require_all_labels(header.labels, reading, f"the header of {stream.name}")
-    rows = read_rows(stream, header, reading)
-    count_documents(rows.labels, rows.features, reading)
-    labels = column_labels(header.labels, reading)
-    ids = [str(record) for record in rows.records]
-    corpus = Corpus(labels=labels, Y=rows.labels, X=rows.features, ids=ids, name=reading.report.source)
-    return complete(corpus, reading)
+    labels: LabelIndex | None = None
+    for rows in read_rows(stream, header, reading):
+        count_documents(rows.labels, rows.features, reading)
+        labels = labels or column_labels(header.labels, reading)
+        ids = PackedTexts.of(map(str, rows.records.tolist()))
+        corpus = Corpus(labels=labels, Y=rows.labels, X=rows.features, ids=ids, name=reading.report.source)
+        yield complete(corpus, reading)
 
 
 def require_all_labels(n_labels: int, reading: Reading, source: str) -> None:
@@ -104,14 +107,14 @@ def column_labels(n_labels: int, reading: Reading) -> LabelIndex:
 def count_documents(Y: sp.csr_matrix, X: sp.csr_matrix, reading: Reading) -> None:
     """Reports the documents, and those without labels or features."""
     report = reading.report
-    report.documents = Y.shape[0]
+    report.documents += Y.shape[0]
     report.require_documents()
-    report.unlabelled = int((np.diff(Y.indptr) == 0).sum())
-    report.empty_texts = int((np.diff(X.indptr) == 0).sum())
+    report.unlabelled += int((np.diff(Y.indptr) == 0).sum())
+    report.empty_texts += int((np.diff(X.indptr) == 0).sum())
 
 
-def read_rows(stream: Stream, header: Header, reading: Reading) -> NumberedRows:
-    """The lines after the header."""
+def read_rows(stream: Stream, header: Header, reading: Reading) -> Iterator[NumberedRows]:
+    """The lines after the header, all at once or in batches of about as many as asked for."""
     if header.features > MOST_FEATURES or header.labels > MOST_LABELS:
         raise InputError(stream.name, "the header's numbers are implausibly large", 1)
     lines = _Lines(stream.name, header, reading)
@@ -119,7 +122,14 @@ def read_rows(stream: Stream, header: Header, reading: Reading) -> NumberedRows:
     for block in stream.blocks_of_lines():
         lines.take(block, start=block.index(b"\n") + 1 if first else 0)
         first = False
-    return lines.finish()
+        if reading.batch is not None and len(lines) >= reading.batch:
+            rows = lines.taken()
+            if len(rows.records):  # all may be bad
+                yield rows
+    lines.require_all()
+    rows = lines.taken()
+    if len(rows.records) or not reading.report.documents:
+        yield rows
 
 
 class _Lines:
@@ -127,10 +137,19 @@ class _Lines:
 
     def __init__(self, source: str, header: Header, reading: Reading) -> None:
         self._source, self._header, self._reading = source, header, reading
-        self._pieces = [_Pieces(array.dtype) for array in _room(b"")]
         self._read = 0  # records so far, good and bad
         self._line = 2  # the number of the next line
+        self._begin()
+
+    def _begin(self) -> None:
+        """Room for the next lines."""
+        self._pieces = [_Pieces(array.dtype) for array in _room(b"")]
+        self._first = self._read
         self._bad: list[int] = []  # records left out
+
+    def __len__(self) -> int:
+        """Records gathered since the last batch, good and bad."""
+        return self._read - self._first
 
     def take(self, block: bytes, start: int) -> None:
         """Whole lines, from `start` on."""
@@ -170,11 +189,15 @@ class _Lines:
                 pieces.add(part)
         self._read += 1
 
-    def finish(self) -> NumberedRows:
-        n, n_features, n_labels = self._header
+    def require_all(self) -> None:
+        n = self._header.documents
         if self._read != n:
             raise InputError(self._source, f"the header says {n} documents, the file has {self._read}", 1)
-        records = np.delete(np.arange(n), self._bad)
+
+    def taken(self) -> NumberedRows:
+        """The lines since the last batch."""
+        _, n_features, n_labels = self._header
+        records = np.delete(np.arange(self._first, self._read), np.array(self._bad, dtype=np.int64) - self._first)
         label_ids, label_lengths, feature_ids, values, feature_lengths = self._pieces
         Y, duplicates = _matrix(label_ids.all(), None, label_lengths.all(), n_labels)
         self._reading.report.duplicate_labels += duplicates
@@ -185,6 +208,7 @@ class _Lines:
             raise InputError(
                 self._source, "the values of a feature given twice add up to infinity", int(records[row]) + 2
             )
+        self._begin()
         return NumberedRows(Y, X, records)
 
 

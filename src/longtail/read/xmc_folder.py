@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def is_xmc_json(stream: Stream, options: ReadOptions) -> bool:
     return options.default_labels and (named or (first.lstrip().startswith(b"{") and b'"target_ind"' in first))
 
 
-def read_xmc_folder(folder: Path, reading: Reading) -> Corpus:
+def read_xmc_folder(folder: Path, reading: Reading) -> Iterator[Corpus]:
     wanted = reading.options.split or DEFAULT
     split = split_of(wanted)
     if split not in XMC_SHORT:
@@ -49,12 +50,13 @@ def read_xmc_folder(folder: Path, reading: Reading) -> Corpus:
     documents = find(folder, f"{XMC_SHORT[split]}.json")
     if documents is not None:
         reading.report.source = str(documents)
-        with open_stream(documents) as stream, reading.run.bar("Reading", stream.size) as stream.bar:
-            return read_xmc_json(stream, reading)
-    return _read_sparse(folder, split, reading)
+        with open_stream(documents) as stream, reading.run.bar(reading.title, stream.size) as stream.bar:
+            yield from read_xmc_json(stream, reading)
+    else:
+        yield _read_sparse(folder, split, reading)
 
 
-def read_xmc_json(stream: Stream, reading: Reading) -> Corpus:
+def read_xmc_json(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     """trn.json or tst.json; labels come from lbl.json beside it, reciprocal pairs from filter_labels_*.txt."""
     from longtail.read.jsonl import objects
     from longtail.read.label_file import read_labels
@@ -78,8 +80,12 @@ def read_xmc_json(stream: Stream, reading: Reading) -> Corpus:
             builder.bad(str(problem), line)
             continue
         builder.append(text, ident, list(targets), targets.values(), given)
-    corpus = builder.finish()
-    return replace(corpus, reciprocal=_reciprocal(path.parent, _split_of(path), corpus, np.array(builder.kept)))
+        if builder.full:
+            yield builder.taken()
+    for corpus in builder.rest():
+        # who reads batches predicts, and has no use for pairs
+        pairs = None if reading.batch else _reciprocal(path.parent, _split_of(path), corpus, builder.kept)
+        yield replace(corpus, reciprocal=pairs)
 
 
 def _targets(record: dict[str, Any], n_labels: int, needed: bool) -> tuple[dict[int, float], int]:
@@ -150,7 +156,9 @@ def _sparse(path: Path | None, reading: Reading) -> sp.csr_matrix:
         header = header_of(stream.first_line)
         if header is None or len(header) != 2:
             raise InputError(path, "the first line must be the header: rows, columns", 1)
-        return read_rows(stream, Header(*header, labels=0), replace(reading, report=ReadReport(str(path)))).features
+        whole = replace(reading, report=ReadReport(str(path)), batch=None)
+        (rows,) = read_rows(stream, Header(*header, labels=0), whole)
+        return rows.features
 
 
 def _reciprocal(folder: Path, split: str | None, corpus: Corpus, kept: np.ndarray) -> sp.csr_matrix | None:

@@ -35,3 +35,7 @@ class Reranker(Part, ABC):
     @abstractmethod
     def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
         """The same labels per document, with values in [0, 1], sorted by (-value, id); corpus  the documents"""
+
+    def rerank_alone(self, scores: Scores) -> Scores | None:
+        """As `rerank`, from a re-ranker that looks at nothing but the scores; None from others."""
+        return None

@@ -6,14 +6,14 @@ Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
-from longtail.part import Arrays, option
+from longtail.part import Arrays, checked_before, option
 from longtail.rerank.base import Reranker
 from longtail.run import Run
 from longtail.scores import Scores
@@ -37,9 +37,19 @@ class InversePropensity(Reranker):
         return Capabilities(learns=False)
 
     def rerank(self, scores: Scores, corpus: Corpus) -> Scores:
-        factor = (self.q_**self.strength / self.q_.max(initial=1.0) ** self.strength).astype(np.float32)
-        values = np.where(scores.ids >= 0, scores.values * factor[scores.ids], 0).astype(np.float32)
+        return self.rerank_alone(scores)
+
+    def rerank_alone(self, scores: Scores) -> Scores:
+        values = np.where(scores.ids >= 0, scores.values * self._factor()[scores.ids], 0).astype(np.float32)
         return Scores(scores.ids, values).sorted()
+
+    def _factor(self) -> NDArray[np.float32]:
+        """float32 (L,): what each label's score is multiplied by, made once for one strength."""
+        made = getattr(self, "_made_", None)
+        if made is None or made[0] is not self.q_ or made[1] != self.strength:
+            factor = (self.q_**self.strength / self.q_.max(initial=1.0) ** self.strength).astype(np.float32)
+            made = self._made_ = (self.q_, self.strength, factor)
+        return cast(NDArray[np.float32], made[2])
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"q": self.q_}
@@ -47,7 +57,7 @@ class InversePropensity(Reranker):
     def restore(self, arrays: Arrays) -> None:
         if set(arrays) != {"q"} or arrays["q"].dtype != np.float64 or arrays["q"].ndim != 1:
             raise ValueError("'q' must be a row of float64")
-        if not (np.isfinite(arrays["q"]).all() and (arrays["q"] >= 1).all()):
+        if not checked_before() and not (np.isfinite(arrays["q"]).all() and (arrays["q"] >= 1).all()):
             raise ValueError("inverse propensities are finite and at least 1")
         self.q_ = np.asarray(arrays["q"])
         self.n_labels_ = len(self.q_)

@@ -10,26 +10,30 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import SparseRows
+from longtail.arrays import Floats, Ints, Longs, SparseRows
 from longtail.augment.base import LabelVectors
 from longtail.capabilities import CORPUS_SPACES, Capabilities
 from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.learners.base import Learner
+from longtail.learners.linear.average import average, steps_for
+from longtail.learners.linear.forest import Forests
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
 from longtail.learners.linear.nodes import Documents, Separators, joined, solve_task
 from longtail.learners.linear.resume import Pieces
+from longtail.learners.linear.search import CHUNK, score_row, search, search_row
+from longtail.learners.linear.shards import Lists, Part, score_shards
+from longtail.learners.linear.spread import Spread
 from longtail.learners.linear.tasks import cost_of, tasks_of
-from longtail.learners.linear.tree import CHUNK, SearchOptions, Shape, Tree, average, depths, search
+from longtail.learners.linear.tree import Shape, Tree
+from longtail.learners.linear.visit import UNIT, SearchOptions, of_unit_length
+from longtail.learners.linear.weights import WEIGHTS
 from longtail.part import Arrays, option, prefixed, under
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.sparse import unit_rows
 
 LOSSES = {"squared-hinge": SQUARED_HINGE, "logistic": LOGISTIC}
-
-#: Rows whose squared lengths are no further from 1 are taken as they are.
-UNIT = 1e-3
 
 
 @dataclass(kw_only=True)
@@ -43,9 +47,13 @@ class LinearLearner(Learner):
     )
     max_passes: int = option(20, "passes over a node's documents, at most (Parabel, Bonsai)", low=1)
     prune: float = option(0.1, "weights no larger are dropped (Parabel, Bonsai)", low=0)
+    weights: str = option("int8", "number format the weights are kept in", choices=tuple(WEIGHTS))
 
     if TYPE_CHECKING:
         n_features_: int = 0
+        shards_: Sequence[LinearLearner] = ()  # all shards of a model that is kept in several, this one among them
+    else:
+        shards_ = ()
 
     beam_width = 1
     discount_of_ancestors = 1.0
@@ -58,7 +66,7 @@ class LinearLearner(Learner):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True)
+        return Capabilities(needs=("X",), spaces=CORPUS_SPACES, noise=True, retunes=True, spreads=True, shards=True)
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         pieces = Pieces(fit, self, corpus)
@@ -71,8 +79,10 @@ class LinearLearner(Learner):
             with fit.run.stage("cluster"):
                 shapes = shapes or self.shapes(corpus, documents, fit.run)
                 found = shapes(numbers)
+                if numbers[-1] == self.n_trees - 1:
+                    shapes = None  # the vectors of all labels are not needed any more
             with fit.run.stage("train"):
-                return self._train(numbers, found, documents, fit.run)
+                return self._train(numbers, found, documents, fit)
 
         def restored(arrays: Arrays) -> Tree:
             return Tree.from_arrays(dict(arrays), documents.n_features, corpus.n_labels)
@@ -89,18 +99,19 @@ class LinearLearner(Learner):
         """Separators have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
         return self.learn(corpus, fit)
 
-    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, run: Run) -> list[Tree]:
+    def _train(self, numbers: Sequence[int], shapes: list[Shape], documents: Documents, fit: Fit) -> list[Tree]:
         """Blocks of children of all trees' nodes; the result does not depend on the number of threads."""
         options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
         label_count = np.diff(documents.labels.start)
+        parts = [Part.of(shape, fit.shard) for shape in shapes]
+        seeds = [fit.run.seed_of(f"tree/{number}") for number in numbers]
         tasks = [
             task
             for t, shape in enumerate(shapes)
-            for task in tasks_of(
-                t, shape, label_count, run.seed_of(f"tree/{numbers[t]}"), all_documents=self.all_documents
-            )
+            for task in tasks_of(t, shape, label_count, seeds[t], all_documents=self.all_documents)
+            if parts[t].needs(task)
         ]
-        found = run.map_shared(
+        found = fit.run.map_shared(
             solve_task,
             (documents, options),
             tasks,
@@ -110,31 +121,70 @@ class LinearLearner(Learner):
         blocks: list[list[list[Separators]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
         for pieces in found:
             for piece in pieces:
-                blocks[piece.tree][piece.node].append(piece.separators)
-        return [
-            Tree.of(shape, [joined(own, documents.n_features) for own in blocks[t]]) for t, shape in enumerate(shapes)
-        ]
+                blocks[piece.tree][piece.node] += parts[piece.tree].kept(piece)
+        del found
+        trees = []
+        for t, part in enumerate(parts):
+            separators = [joined(blocks[t][node], documents.n_features) for node in part.nodes.tolist()]
+            blocks[t] = []
+            trees.append(Tree.of(part.shape, separators, self.weights))
+        return trees
+
+    def rows_of(self, corpus: Corpus) -> SparseRows:
+        """Documents as the trees take them."""
+        return of_unit_length(SparseRows.of(corpus.features))
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
-        rows = SparseRows.of(unit_rows(corpus.features, UNIT))
+        rows = self.rows_of(corpus)
+        if self.shards_:
+            return score_shards(self.shards_, rows, k, run)
         n, k = rows.n_rows, min(k, self.n_labels_)
-        steps = np.array(depths(k, self.n_labels_, len(self.trees_)))
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
-        options = SearchOptions(LOSSES[self.loss], self.beam_width, self.discount_of_ancestors)
 
         def one(first: int) -> None:
             last = min(first + CHUNK, n)
-            lookup = np.full(self.n_features_, -1, dtype=np.int32)
-            tree_ids = np.empty((len(self.trees_), last - first, steps[-1, 0]), dtype=np.int32)
-            tree_scores = np.empty(tree_ids.shape, dtype=np.float32)
-            for t, tree in enumerate(self.trees_):
-                search(rows, first, tree, options, lookup, tree_ids[t], tree_scores[t])
-            average(tree_ids, tree_scores, steps, ids[first:last], scores[first:last])
+            average(*self.lists(rows, first, last, k), self._steps(k), ids[first:last], scores[first:last])
 
         run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
         return Scores(ids, scores)
+
+    def lists(self, rows: SparseRows, first: int, last: int, k: int) -> Lists:
+        """What each tree finds for documents first..last: the lists that their k best labels are made from."""
+        options, forests, spread = self._search_options, self._forests, Spread.over(self.n_features_)
+        depth = self._steps(min(k, self.n_labels_))[-1, 0]
+        ids = np.empty((len(forests), last - first, depth), dtype=np.int32)
+        found = Lists(ids, np.empty(ids.shape, dtype=np.float32))
+        for t in range(len(forests)):
+            search(rows, first, forests[t], options, spread, found.ids[t], found.scores[t])
+        return found
+
+    def score_row(self, indices: Ints, values: Floats, k: int) -> tuple[Ints, Floats]:
+        k = min(k, self.n_labels_)
+        steps, options, forests = self._steps(k), self._search_options, self._forests
+        if len(forests.runs) == 1:
+            ids, scores = score_row(forests.runs[0][1], indices, values, options, steps, k)
+        else:
+            lists = [search_row(run, indices, values, options, steps[-1, 0]) for _, run in forests.runs]
+            ids, scores = np.empty((1, k), dtype=np.int32), np.empty((1, k), dtype=np.float32)
+            average(*(np.concatenate(part) for part in zip(*lists, strict=True)), steps, ids, scores)
+        found = int(np.searchsorted(ids[0] < 0, True))
+        return ids[0, :found], scores[0, :found]
+
+    @property
+    def _search_options(self) -> SearchOptions:
+        return SearchOptions(LOSSES[self.loss], self.beam_width, self.discount_of_ancestors)
+
+    @property
+    def _forests(self) -> Forests:
+        kept: Forests | None = self.__dict__.get("forests_")
+        if kept is None or not kept.holds(self.trees_):
+            kept = self.forests_ = Forests(self.trees_)
+        return kept
+
+    def _steps(self, k: int) -> Longs:
+        return steps_for(k, self.n_labels_, len(self.trees_))
 
     def state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"size": np.array([self.n_features_, self.n_labels_, len(self.trees_)])}
@@ -152,3 +202,13 @@ class LinearLearner(Learner):
             raise ValueError(f"{n_trees} trees expected")
         self.trees_ = [Tree.from_arrays(under(f"tree{t}", arrays), n_features, n_labels) for t in range(n_trees)]
         self.n_features_, self.n_labels_ = n_features, n_labels
+        formats = {tree.weights for tree in self.trees_}
+        if len(formats) > 1:
+            raise ValueError(f"trees have weights of different formats: {', '.join(sorted(formats))}")
+        self.weights = formats.pop() if formats else self.weights  # models of earlier versions do not say
+
+    def convert_weights(self, weights: str) -> bool:
+        self.set_params(weights=weights)
+        if "trees_" in vars(self):
+            self.trees_ = [tree.converted(weights) for tree in self.trees_]
+        return True

@@ -29,7 +29,8 @@ from longtail.learners.linear.fastxml_kernels import GrowthOptions, LabelPairs, 
 from longtail.learners.linear.fastxml_solver import L1Options
 from longtail.learners.linear.memory import forest_stages
 from longtail.learners.linear.resume import Pieces
-from longtail.learners.linear.tree import CHUNK, require_starts
+from longtail.learners.linear.search import CHUNK
+from longtail.learners.linear.tree import require_starts
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage
 from longtail.run import Run

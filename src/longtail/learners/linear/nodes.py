@@ -186,8 +186,8 @@ def solve_task(training: tuple[Documents, SolverOptions], task: NodeTask | Level
         last = min(first + WIDEST, task.last)
         problem = block_problem(own, first, last, options.cost)
         with _solved(documents, problem, last - first, options, task.seed + first) as separators:
-            pieces.append(Piece(task.tree, task.node, first, separators(0, last - first)))
-    return pieces
+            pieces.append(separators(0, last - first))
+    return [Piece(task.tree, task.node, task.first, joined(pieces, documents.n_features))]
 
 
 @contextmanager

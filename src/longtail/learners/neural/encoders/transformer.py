@@ -21,7 +21,8 @@ from longtail.capabilities import Capabilities
 from longtail.errors import LongtailError, UsageError, first_line
 from longtail.features.estimate import Words
 from longtail.features.pretrained import PACKAGED
-from longtail.features.tokens import PAD, Tokens, cache_folder, cached
+from longtail.features.tokens import PAD, Tokens, cached
+from longtail.keep.cache import cache_folder
 from longtail.keep.files import atomic_file
 from longtail.learners.neural import pretrained
 from longtail.learners.neural.encoders.base import Cost, Encoder, EncoderNetwork

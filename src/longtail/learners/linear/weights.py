@@ -1,0 +1,266 @@
+"""Number formats of separators' weights, and sparse rows laid out in them.
+
+A node's rows are its features in rising order. Where a node has rows for many of the features, one bit per feature
+says for which, and the row is found by counting bits; elsewhere features that agree but for their last bits share a
+bucket, in which the row is searched for. A node most of whose weights are there keeps all of them, row after row;
+others keep (child, weight) pairs and where each row begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
+
+from longtail.arrays import Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, njit
+from longtail.learners.linear.nodes import Separators
+from longtail.memory import give_back
+
+#: Formats by name. int8 comes with one factor per child: its largest weight is 127.
+WEIGHTS: dict[str, type[np.generic]] = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
+LARGEST = 127
+#: Rows that a bucket has on average, about.
+BUCKET = 16
+#: Bits of a feature's number that a row of a bucket keeps, at most.
+MOST_BITS = 16
+#: A node has one bit per feature if that takes no more than so many times the bytes of buckets.
+BITS_WORTH = 1.5
+#: `Packed.shift` of a node with one bit per feature: 32 features share an entry of its lookup.
+BITMAP = 255
+#: Columns of `Packed.node_start`.
+ENTRIES, ROWS, LOWS, GROUPS, OFFSETS, COLUMNS, VALUES = range(7)
+
+Codes = NDArray[Any]
+
+
+class Packed(NamedTuple):
+    """Sparse weights of one node after the other.
+
+    node_start  int64 (nodes + 1, 7), each node's first lookup entry, row, last bits, group, offset, column and weight
+    shift       uint8 (nodes,), BITMAP, or how many last bits features of a bucket may differ in
+    group_bits  uint8 (1,), 2^group_bits rows share a group
+    lookup      uint32 (entries, 2): 32 bits and the rows before them; or the first row of a bucket and that behind it
+    low         uint16, the last bits of each row's feature; none for a node with a bitmap
+    group       uint32, the first weight of each group of rows, counted from the node's; as `offset` none for a node
+                that keeps all weights
+    offset      uint16 (rows + 1 per node), the first weight of each row, counted from its group's, and the end
+    column      uint8 or uint16, the child each weight belongs to; none for a node that keeps all weights
+    weight      float32, float16 (as uint16: kernels know no float16) or int8
+    scale       float32, by which the weights of a child are multiplied if they are int8; empty otherwise
+    """
+
+    node_start: Longs
+    shift: Bytes
+    group_bits: Bytes
+    lookup: UnsignedInts
+    low: Shorts
+    group: UnsignedInts
+    offset: Shorts
+    column: NDArray[Any]
+    weight: Codes
+    scale: Floats
+
+
+@intrinsic
+def ones(typing_context: Any, bits: Any) -> Any:
+    """How many bits of a uint32 are 1."""
+
+    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint32(types.uint32), made
+
+
+@intrinsic
+def lowest_one(typing_context: Any, bits: Any) -> Any:
+    """The place of the lowest bit of a uint32 that is 1."""
+
+    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
+
+    return types.uint32(types.uint32), made
+
+
+def number(code: Any) -> Any:
+    """A stored weight as float32; only inside kernels."""
+    raise NotImplementedError
+
+
+@overload(number)
+def _number(code: Any) -> Any:
+    if code == types.uint16:
+
+        def of_float16(code: Any) -> Any:
+            # exponent and fraction move to where float32 has them; the product mends the exponent's offset
+            size = np.uint32(np.uint32(code & np.uint16(0x7FFF)) << np.uint32(13)).view(np.float32)
+            size *= np.float32(5.192296858534828e33)
+            return -size if code & np.uint16(0x8000) else size
+
+        return of_float16
+
+    def as_it_is(code: Any) -> Any:
+        return np.float32(code)
+
+    return as_it_is
+
+
+def pack(separators: list[Separators], weights: str) -> Packed:
+    """The separators of all nodes in one of the formats of `WEIGHTS`; what is 0 in that format is left out.
+
+    The list is empty afterwards: it and what is made of it would hold all weights twice.
+    """
+    widest = max(len(s.bias) for s in separators)
+    narrow = np.empty(0, dtype=np.uint8 if widest <= 256 else np.uint16)
+    group_bits = max(0, 16 - max(1, widest).bit_length())  # a group's weights are numbered with 16 bits
+    starts = np.zeros((len(separators) + 1, 7), dtype=np.int64)
+    nodes = []
+    separators.reverse()
+    for i in range(len(separators)):
+        s = separators.pop()
+        codes, scale = _coded(s, weights)
+        counts, *arrays = _pack_node(s.features, s.row_length, s.column, codes, len(s.bias), group_bits, narrow)
+        if counts[VALUES] >= 1 << 32:
+            raise ValueError("a node has more than 4 billion weights")
+        starts[i + 1] = starts[i] + counts
+        nodes.append((*arrays, scale))
+    pieces = [list(part) for part in zip(*nodes, strict=True)]
+    nodes.clear()
+    joined = []
+    for part in pieces:
+        joined.append(np.concatenate(part))
+        part.clear()
+    give_back()
+    shift, *rest = joined
+    return Packed(starts, shift, np.full(1, group_bits, dtype=np.uint8), *rest)
+
+
+def _coded(s: Separators, weights: str) -> tuple[Codes, Floats]:
+    """Weights in the format, and the factors of the children."""
+    none = np.empty(0, dtype=np.float32)
+    if weights == "float32":
+        return s.weight, none
+    if weights == "float16":
+        # what is larger than any float16 becomes the largest
+        return s.weight.clip(-65504, 65504).astype(np.float16).view(np.uint16), none
+    return _eighths(s.column, s.weight, len(s.bias))
+
+
+@njit(nogil=True, cache=True)
+def _eighths(column: Shorts, weight: Floats, width: int) -> tuple[NDArray[np.int8], Floats]:
+    scale = np.zeros(width, dtype=np.float32)
+    for q in range(len(weight)):
+        scale[column[q]] = max(scale[column[q]], abs(weight[q]))
+    for j in range(width):
+        scale[j] = scale[j] / np.float32(LARGEST)
+        if scale[j] == 0:
+            scale[j] = 1
+    codes = np.empty(len(weight), dtype=np.int8)
+    for q in range(len(weight)):
+        codes[q] = np.int8(np.rint(weight[q] / scale[column[q]]))
+    return codes, scale
+
+
+@njit(nogil=True, cache=True)
+def _pack_node(
+    features: Ints, row_length: Ints, column: Shorts, codes: Codes, width: int, group_bits: int, narrow: Codes
+) -> Any:
+    """What `Packed` keeps of a node: how much of each, and the arrays from `shift` to `weight` but for `group_bits`."""
+    rows, entries, last = 0, 0, -1
+    start = 0
+    for r in range(len(features)):
+        before = entries
+        for q in range(start, start + row_length[r]):
+            entries += number(codes[q]) != 0
+        start += row_length[r]
+        if entries > before:
+            rows += 1
+            last = features[r]
+    shift = 0
+    while shift < MOST_BITS and ((last >> shift) + 1) * BUCKET > max(rows, BUCKET):
+        shift += 1
+    bitmap = ((last >> 5) + 1) * 8 <= BITS_WORTH * (2 * rows + 8 * ((last >> shift) + 1))
+    if bitmap:
+        shift = 5
+    size = codes.itemsize
+    full = rows * width * size <= entries * (size + narrow.itemsize) + (rows + 1) * 2 + ((rows >> group_bits) + 1) * 4
+    index = np.zeros(((last >> shift) + 1, 2), dtype=np.uint32)
+    low = np.empty(0 if bitmap else rows, dtype=np.uint16)
+    group = np.zeros(0 if full else (rows >> group_bits) + 1, dtype=np.uint32)
+    offset = np.zeros(0 if full else rows + 1, dtype=np.uint16)
+    kept_column = np.empty(0 if full else entries, dtype=narrow.dtype)
+    kept = np.zeros(rows * width if full else entries, dtype=codes.dtype)
+    row, filled, done, start = 0, 0, -1, 0
+    for r in range(len(features)):
+        before = filled
+        for q in range(start, start + row_length[r]):
+            if number(codes[q]) != 0:
+                if full:
+                    kept[row * width + column[q]] = codes[q]
+                else:
+                    kept_column[filled] = column[q]
+                    kept[filled] = codes[q]
+                filled += 1
+        start += row_length[r]
+        if filled == before:
+            continue
+        at = features[r] >> shift
+        while done < at:
+            done += 1
+            index[done, 1 if bitmap else 0] = row
+            if not bitmap:
+                index[done, 1] = row
+        if bitmap:
+            index[at, 0] |= np.uint32(1) << np.uint32(features[r] & 31)
+        else:
+            index[at, 1] = row + 1
+            low[row] = features[r] & ((1 << shift) - 1)
+        if not full:
+            if row & ((1 << group_bits) - 1) == 0:
+                group[row >> group_bits] = before
+            offset[row] = before - group[row >> group_bits]
+        row += 1
+    if not full:
+        if rows & ((1 << group_bits) - 1) == 0:
+            group[rows >> group_bits] = entries
+        offset[rows] = entries - group[rows >> group_bits]
+    counts = np.array([len(index), rows, len(low), len(group), len(offset), len(kept_column), len(kept)])
+    return counts, np.full(1, BITMAP if bitmap else shift, dtype=np.uint8), index, low, group, offset, kept_column, kept
+
+
+def unpack(packed: Packed, node: int, bias: Floats) -> Separators:
+    """The separators of a node as they are kept, without zeros; int8 weights not multiplied out."""
+    entries, rows, low, group, offset, column, value = (
+        slice(*packed.node_start[node : node + 2, part].tolist()) for part in range(7)
+    )
+    shift, n_rows = int(packed.shift[node]), rows.stop - rows.start
+    features = np.empty(n_rows, dtype=np.int32)
+    features_of(packed.lookup[entries], packed.low[low], shift, features)
+    codes = packed.weight[value]
+    weights = (codes.view(np.float16) if codes.dtype == np.uint16 else codes).astype(np.float32)
+    if column.start == column.stop:
+        kept = weights != 0
+        columns = np.tile(np.arange(len(bias), dtype=np.uint16), n_rows)[kept]
+        lengths = kept.reshape(n_rows, len(bias)).sum(axis=1)
+        return Separators(features, lengths.astype(np.int32), columns, weights[kept], bias)
+    groups = np.arange(n_rows + 1) >> int(packed.group_bits[0])
+    first = packed.group[group].astype(np.int64)[groups] + packed.offset[offset]
+    return Separators(features, np.diff(first).astype(np.int32), packed.column[column].astype(np.uint16), weights, bias)
+
+
+@njit(nogil=True, cache=True)
+def features_of(index: UnsignedInts, low: Shorts, shift: int, features: Ints) -> None:
+    """The feature of each of a node's rows."""
+    row = 0
+    for at in range(len(index)):
+        if shift == BITMAP:
+            bits = index[at, 0]
+            while bits != 0:
+                features[row] = at * 32 + lowest_one(bits)
+                bits = np.uint32(bits & (bits - np.uint32(1)))
+                row += 1
+        else:
+            for r in range(np.int64(index[at, 0]), np.int64(index[at, 1])):
+                features[r] = (at << shift) | low[r]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 #: Different features of m documents grow as this power of m, as words do (measured: 0.80 to 0.86 on two corpora).
 GROWTH = 0.83
-#: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 134 on three corpora of 7 to 134 features
+#: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 172 on four corpora of 7 to 134 features
 #: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves.
-KEPT, PER_LEVEL = 110, 0.2
+KEPT, PER_LEVEL = 120, 0.2
 #: Bytes per stored feature while lengths of rows are made, in double precision.
 UNIT = 40
 
@@ -48,12 +48,15 @@ def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) 
     laid_out = 24 * sizes.pairs + 8 * sizes.documents
     levels = math.log2(max(2, sizes.labels / leaf)) if centres == 2 else 1
     model = int(trees * KEPT * sizes.pairs * (1 + PER_LEVEL * levels))
-    dividing = max(UNIT * sizes.nonzeros, 2 * vectors + 4 * (centres + 8) * sizes.features)
+    # trees are divided side by side where there are more of them than threads, each with vectors of its own
+    divisions = run.tasks if trees > run.workers else 1
+    division = int(1.7 * vectors) + 4 * (centres + 8) * sizes.features
+    dividing = max(UNIT * sizes.nonzeros, vectors + max(vectors, divisions * division))
     busy = min(run.tasks, 4 * trees) * task_bytes(sizes, max(centres, leaf))
     seconds = trees * sizes.nonzeros * (centres + leaf) / 4e8
     return [
         Stage("cluster", trees * vectors / 1e8, dividing + laid_out, vectors + laid_out),
-        Stage("train", seconds / min(run.tasks, 4), busy + int(2.2 * model), model - vectors - laid_out),
+        Stage("train", seconds / min(run.tasks, 4), int(1.15 * (busy + 2.2 * model)), model - vectors - laid_out),
     ]
 
 

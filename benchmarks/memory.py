@@ -157,8 +157,8 @@ def _made_up() -> Any:
 
     rng = np.random.default_rng(0)
     texts = [" ".join(f"word{number}" for number in rng.integers(0, 100, 12)) for _ in range(64)]
-    Y = sp.csr_matrix((np.ones(64, np.float32), rng.integers(0, 8, 64), np.arange(65)), (64, 8))
-    return Corpus(labels=LabelIndex([f"label {number}" for number in range(8)]), Y=Y, texts=texts).counted()
+    Y = sp.csr_matrix((np.ones(64, np.float32), rng.integers(0, 20, 64), np.arange(65)), (64, 20))
+    return Corpus(labels=LabelIndex([f"label {number}" for number in range(20)]), Y=Y, texts=texts).counted()
 
 
 if __name__ == "__main__":

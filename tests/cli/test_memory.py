@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -115,3 +116,27 @@ def test_under_a_real_limit(file: Path, tmp_path: Path, size: int) -> None:
     done = limited(size, "train", file, "-o", tmp_path / "m", "--threads", 2, *QUICK)
     finished = check_finished_or_refused(done, tmp_path / "m")
     assert finished or size < 2000 * MB, done.stderr
+
+
+def _corpora() -> Path:
+    return Path(os.environ.get("LONGTAIL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _corpora().is_dir(), reason="needs the benchmark corpora")
+@pytest.mark.parametrize("size", [1000 * MB, 2000 * MB, 4000 * MB])
+@pytest.mark.parametrize("corpus", ["vuln-libraries", "gutenberg-lcsh-titles", "germeval-gnd"])
+def test_real_corpora_under_a_real_limit(corpus: str, size: int, tmp_path: Path) -> None:
+    """Finished or refused, and refused only where the plan is larger than what the limit leaves."""
+    data = _corpora() / corpus / "train.jsonl.gz"
+    done = limited(size, "train", data, "-o", tmp_path / "m", "--threads", 2, "--set", "learner.trees=1")
+    finished = check_finished_or_refused(done, tmp_path / "m")
+    assert finished or corpus == "germeval-gnd", done.stderr
+
+
+@pytest.mark.parametrize("size", [600 * MB, 1200 * MB])
+def test_networks_under_a_limit_that_their_libraries_exceed(data: Path, tmp_path: Path, size: int) -> None:
+    pytest.importorskip("lightning")
+    done = limited(size, "train", data / "train.jsonl", "-o", tmp_path / "m", "--learner", "astec", "--threads", 1,
+                   "--set", "learner.steps=2")  # fmt: skip
+    assert not check_finished_or_refused(done, tmp_path / "m")

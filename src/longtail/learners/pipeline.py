@@ -23,9 +23,10 @@ from longtail.features.base import Features
 from longtail.fit import Fit
 from longtail.learners import planning
 from longtail.learners.base import Learner
+from longtail.learners.parts import all_built, built, why_not
 from longtail.part import Arrays, Part, option, prefixed, under
 from longtail.plan import Sizes, Stage
-from longtail.registry import build, entries, name_of
+from longtail.registry import build, name_of
 from longtail.rerank.base import Reranker
 from longtail.run import Run
 from longtail.scores import Scores
@@ -85,7 +86,7 @@ class Pipeline(Learner):
         can = self.learner.capabilities
         for part in self.augment:
             if not fits(can, part.capabilities):
-                raise UsageError(_why_not(part, self.learner))
+                raise UsageError(why_not(part, self.learner))
             rewrites = part.capabilities.space == "texts" and not part.capabilities.judge
             if rewrites and self._reads_features and self.features is None:
                 raise UsageError(
@@ -380,35 +381,3 @@ class _Staged:
 
     def restore(self, arrays: Arrays) -> None:
         self.learner.restore(arrays)
-
-
-def built(given: Any, base: type[Part], *kinds: str) -> Any:
-    """A part from its name or configuration, which must be of the right kind."""
-    part = build(given, *kinds)
-    if not isinstance(part, base):
-        raise UsageError(f"'{name_of(part)}' is not a {kinds[0]}")
-    return part
-
-
-def all_built(name: str, given: Any, base: type[Part], kind: str) -> list[Any]:
-    if isinstance(given, str | dict | Part) or not isinstance(given, Sequence):
-        raise UsageError(f"{name} takes a list of parts, as in {name}=['{entries(kind)[0].name}']")
-    made = [built(part, base, kind) for part in given]
-    # scikit-learn's clone checks that a constructor keeps the very list it is given
-    return given if isinstance(given, list) and made == given else made
-
-
-def _why_not(augmenter: Augmenter, learner: Learner) -> str:
-    fitting = []
-    for entry in entries("learner"):  # what a wrapper takes depends on its members
-        try:
-            can = entry.load()().capabilities
-        except UsageError:  # an extra that is not installed
-            continue
-        if fits(can, augmenter.capabilities):
-            fitting.append(f"'{entry.name}'")
-    would_do = f"learners that do: {', '.join(fitting)}" if fitting else "no learner here does"
-    space = augmenter.capabilities.space
-    if space in learner.capabilities.spaces:
-        return f"'{name_of(augmenter)}' needs a second stage, which '{name_of(learner)}' does not have; {would_do}"
-    return f"'{name_of(augmenter)}' works in the space '{space}', which '{name_of(learner)}' does not open; {would_do}"

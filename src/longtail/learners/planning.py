@@ -47,9 +47,9 @@ def checked(pipeline: Pipeline, sizes: Sizes, run: Run) -> Run:
 
 def narrowed_again(pipeline: Pipeline, sizes: Sizes, run: Run, all_folds: int) -> Run:
     """The same once features are made, when what the learner will see is known."""
+    give_back()  # what was held while features were made
     if run.memory is None:
         return run
-    give_back()
     plan = narrowed(lambda own: of_learner(pipeline, sizes, own, all_folds), sizes, resident(), run)
     if not plan.fits:
         raise refusal(plan, _leaner(pipeline, sizes, run))

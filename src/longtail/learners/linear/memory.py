@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from longtail.lanes import LANES, WIDEST
 from longtail.plan import Sizes, Stage
 
 if TYPE_CHECKING:
     from longtail.run import Run
 
-#: Different features of m documents grow as this power of m, as words do (measured on four corpora).
-GROWTH = 0.7
-#: Children of a node that are solved together, at most.
-BLOCK = 32
-#: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 134 on three corpora of 7 to 134 features
+#: Different features of m documents grow as this power of m, as words do (measured: 0.80 to 0.86 on two corpora).
+GROWTH = 0.83
+#: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 172 on four corpora of 7 to 134 features
 #: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves.
-KEPT, PER_LEVEL = 110, 0.2
+KEPT, PER_LEVEL = 120, 0.2
 #: Bytes per stored feature while lengths of rows are made, in double precision.
 UNIT = 40
 
@@ -30,10 +29,13 @@ def label_nonzeros(sizes: Sizes) -> int:
 
 
 def task_bytes(sizes: Sizes, children: int) -> int:
-    """One block of children of the largest node: weights of all features, dual variables of all documents."""
-    width = min(BLOCK, max(8, children))
+    """One block of children of the largest node: dual variables of all documents, and weights of all features, which
+    a thread has room for in each of the widths that occur."""
+    widths = [width for width in LANES if width < children] or [min(LANES)]
+    widths += [width for width in LANES if width >= children][:1]
     rows = sizes.documents + sizes.copies
-    return (4 * width + 8) * (sizes.features + 1) + (4 * width + 28) * rows + 8 * sizes.pairs
+    weights = sum(4 * width + 8 for width in set(widths)) * (sizes.features + 1)
+    return weights + (4 * max(widths) + 28) * rows + 8 * sizes.pairs
 
 
 def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) -> list[Stage]:
@@ -46,12 +48,15 @@ def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) 
     laid_out = 24 * sizes.pairs + 8 * sizes.documents
     levels = math.log2(max(2, sizes.labels / leaf)) if centres == 2 else 1
     model = int(trees * KEPT * sizes.pairs * (1 + PER_LEVEL * levels))
-    dividing = max(UNIT * sizes.nonzeros, 2 * vectors + 4 * (centres + 8) * sizes.features)
+    # trees are divided side by side where there are more of them than threads, each with vectors of its own
+    divisions = run.tasks if trees > run.workers else 1
+    division = int(1.7 * vectors) + 4 * (centres + 8) * sizes.features
+    dividing = max(UNIT * sizes.nonzeros, vectors + max(vectors, divisions * division))
     busy = min(run.tasks, 4 * trees) * task_bytes(sizes, max(centres, leaf))
     seconds = trees * sizes.nonzeros * (centres + leaf) / 4e8
     return [
         Stage("cluster", trees * vectors / 1e8, dividing + laid_out, vectors + laid_out),
-        Stage("train", seconds / min(run.tasks, 4), busy + int(2.2 * model), model - vectors - laid_out),
+        Stage("train", seconds / min(run.tasks, 4), int(1.15 * (busy + 2.2 * model)), model - vectors - laid_out),
     ]
 
 
@@ -60,7 +65,7 @@ def every_document(sizes: Sizes, run: Run, *, prune: float) -> list[Stage]:
     laid_out = 24 * sizes.pairs + 8 * sizes.documents
     # small weights are kept, too, where hardly any are dropped
     model = int(KEPT * sizes.pairs * (1 + 0.02 / max(prune, 0.002)))
-    busy = min(run.tasks, -(-sizes.labels // BLOCK)) * task_bytes(sizes, sizes.labels)
+    busy = min(run.tasks, -(-sizes.labels // WIDEST)) * task_bytes(sizes, sizes.labels)
     seconds = sizes.labels * sizes.nonzeros / 2e8 / min(run.tasks, 4)
     peak = max(UNIT * sizes.nonzeros, busy + int(2.2 * model)) + laid_out
     return [Stage("train", seconds, peak, model)]

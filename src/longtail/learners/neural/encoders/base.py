@@ -28,6 +28,7 @@ class Cost(NamedTuple):
     weights, trained   numbers it has, and those of them that an optimiser keeps moments of
     per_token          numbers held per token of a batch in training, gradients included
     products           multiplications per token, both ways
+    per_document       numbers held per document of a batch beside those of its tokens
     kept_per_token     bytes kept per token of the corpus
     """
 
@@ -38,6 +39,7 @@ class Cost(NamedTuple):
     per_token: int
     products: int
     kept_per_token: int = 0
+    per_document: int = 0
 
 
 class EncoderNetwork(nn.Module, ABC):

@@ -56,10 +56,9 @@ class Inception(ShortTextEncoder):
         features = self.channels * places
         width = self.size if self.skip else features
         layers = words * words + words * self.channels * sum(KERNELS) + maps * self.channels * LAST + features * width
-        # per text, spread over the words that are read of it
-        per_text = words * self.size * 14 + maps * (self.size // STRIDE) * 14 + 8 * features
+        per_text = 8 * (words * self.size + maps * (self.size // STRIDE) + features)
         cost = self.layers(vocabulary * self.size, width=width, word_width=width, layers=layers, per_token=0)
-        return cost._replace(per_token=cost.per_token + per_text // min(words, self.max_length), products=4 * layers)
+        return cost._replace(per_document=per_text)
 
     def validate(self) -> None:
         super().validate()

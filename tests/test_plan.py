@@ -14,7 +14,18 @@ from longtail.errors import UsageError, out_of_memory
 from longtail.features.estimate import words_of
 from longtail.features.tfidf import Tfidf
 from longtail.memory import free_memory, peak, resident
-from longtail.plan import Plan, Sizes, Stage, holding, narrowed, parse_size, peak_of, shown_size, side_by_side
+from longtail.plan import (
+    Plan,
+    Sizes,
+    Stage,
+    holding,
+    narrowed,
+    parse_size,
+    peak_of,
+    refusal,
+    shown_size,
+    side_by_side,
+)
 from longtail.registry import build, entries
 from longtail.run import Run
 from longtail.tagger import Tagger
@@ -213,3 +224,11 @@ def test_every_part_has_a_plan_that_grows_with_the_corpus(kind: str, corpus: Cor
         assert peak_of(large) >= peak_of(small) >= sum(stage.kept for stage in small) >= 0, entry.name
         after = part.planned(sizes)
         assert after.documents >= sizes.documents and after.labels == sizes.labels
+
+
+def test_a_large_process_is_told_what_needs_less_as_well() -> None:
+    """What the process holds beside the fit does not hide what an option saves."""
+    sizes = Sizes.of(synthetic(documents=50, labels=10, words=100, texts=True))
+    large, less = (Plan(sizes, (Stage("train", 1.0, peak),), 2 * 10**9, 1, 10**9) for peak in (60 * 10**6, 30 * 10**6))
+    assert "--set tfidf.min_df=2" in str(refusal(large, [("tfidf.min_df=2", less)]))
+    assert "--set" not in str(refusal(large, [("tfidf.min_df=2", large)]))

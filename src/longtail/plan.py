@@ -273,8 +273,9 @@ def narrowed(make: Callable[[Run], Sequence[Stage]], sizes: Sizes, base: int, ru
 def refusal(plan: Plan, options: Sequence[tuple[str, Plan]]) -> UsageError:
     """What to do about a plan that does not fit; options  settings that need less, with their plans."""
     assert plan.memory is not None
+    worth_it = plan.peak - 0.02 * (plan.peak - plan.base)
     less = [(f"--set {setting} ({shown_size(other.peak)})", other) for setting, other in options
-            if other.peak < 0.98 * plan.peak]  # fmt: skip
+            if other.peak < worth_it]  # fmt: skip
     enough = [said for said, other in less if other.fits] or [said for said, _ in less]
     advice = ", or ".join([f"give --memory {-(-plan.peak // 10**8) / 10:g}GB", *enough[:3]])
     return UsageError(f"this needs about {shown_size(plan.peak)}, and {shown_size(plan.memory)} are allowed: {advice}")

@@ -79,7 +79,8 @@ BASES: dict[str, Config] = {
     "gandalf": GRAPH,
     "labelmix": GRAPH,
     "labelmix-tokens": {**GRAPH, "probability": 0.9},
-    "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3},
+    # with a balance of 1 blocks are not kept on this corpus
+    "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3, "balance": 10.0},
     "inverse-propensity": {"depth": 10},
     "nearest-documents": {"neighbours": 8},
     "dense": {"source": "words", "vectors": "glove-6b-50d"},

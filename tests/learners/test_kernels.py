@@ -11,6 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from longtail.arrays import SparseRows
+from longtail.data.synthetic import synthetic
+from longtail.features.tfidf import Tfidf
 from longtail.lanes import LANES, width_for
 from longtail.learners.linear.kernels import (
     BIAS,
@@ -140,6 +142,27 @@ def test_a_loose_eps_stops_early_and_one_pass_is_not_enough():
     one_pass = run_solver(X, Y, passes=1)
     loose = run_solver(X, Y, eps=0.1, passes=100)
     assert np.abs(one_pass - exact).max() > np.abs(loose - exact).max() > 0
+
+
+def test_how_near_to_the_optimum_a_tolerance_comes():
+    """The objective of 16 separators over 2,000 texts: eps 0.5 within 1 % of the optimum, 0.1 as near as LIBLINEAR."""
+    corpus = synthetic(documents=2000, labels=40, words=3000, words_per_document=40, texts=True, seed=1)
+    X, Y = Tfidf().fit_transform(corpus.texts), corpus.Y[:, :16].toarray() > 0
+    rows, with_bias = X.toarray(), sp.hstack([X, np.ones((len(Y), 1))]).tocsr()
+    signs = np.where(Y, 1, -1)
+
+    def reached(weights):
+        return sum(
+            objective(weights[:, child].astype(np.float64), rows, signs[:, child], 1.0, SQUARED_HINGE)
+            for child in range(signs.shape[1])
+        )
+
+    peer = [LinearSVC(fit_intercept=False, tol=0.1, random_state=0).fit(with_bias, y).coef_[0] for y in signs.T]
+    best = reached(run_solver(X, Y))
+    loose, tight = (reached(run_solver(X, Y, eps=eps, passes=20)) / best - 1 for eps in (0.5, 0.1))
+    theirs = reached(np.stack(peer, axis=1)) / best - 1
+    assert 0 < tight < loose < 0.01
+    assert tight < 0.001 > theirs
 
 
 def test_documents_without_features_only_move_the_bias():

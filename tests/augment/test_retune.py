@@ -137,6 +137,10 @@ def test_learners_without_a_second_stage_are_refused() -> None:
         Tagger(Once(), augment=["retune"])
     with pytest.raises(UsageError, match="works in the space 'classifier', which 'parabel' does not open"):
         Tagger(ONE, augment=[{"part": "retune", "vectors": 3}])
+    inside = {"part": "pipeline", "learner": ONE, "features": "tfidf"}
+    Tagger({**inside, "rerank": ["inverse-propensity"]}, augment=["retune"])
+    with pytest.raises(UsageError, match="needs a second stage, which 'pipeline' does not have"):
+        Tagger({**inside, "rerank": ["ranknet"]}, augment=["retune"])  # it would have learnt of the first stage
 
 
 def test_folds_of_a_reranker_go_through_both_stages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,8 @@ class Pipeline(Learner):
         # who draws vectors in the classifier's space asks the network itself
         can = replace(self.learner.capabilities, noise=True)
         can = replace(can, spaces=tuple(space for space in can.spaces if space != "classifier"))
+        # what a re-ranker in here learnt of the first stage would not hold for the second
+        can = replace(can, retunes=can.retunes and not any(part.capabilities.learns for part in self.rerank))
         if self.features is None or not self._reads_features:
             return can
         needs = ("texts", *(need for need in can.needs if need not in ("X", "texts")))

@@ -107,3 +107,29 @@ def test_quick_trees_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("longtail.fit.KEPT_FROM", 1000.0)
     Parabel(trees=2, max_leaf=8).fit(CORPUS, run=Run(checkpoints=tmp_path))
     assert not list(tmp_path.rglob("*.finished"))
+
+
+def test_what_is_kept_is_mapped_and_not_held(tmp_path: Path) -> None:
+    """Finished blocks take no memory once they are in a file; the trees are the same."""
+    from longtail.fit import Fit
+    from longtail.learners.linear.nodes import Piece
+    from longtail.learners.linear.resume import Pieces, packed, unpacked
+
+    made: list[Piece] = []
+    plain = Parabel(trees=1).fit(CORPUS, run=Run())
+    real = Pieces.made
+
+    def watched(self: Pieces, *given: Any) -> Any:
+        made.extend(found := real(self, *given))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Pieces, "made", watched)
+        spilt = Parabel(trees=1).fit(CORPUS, run=Run(checkpoints=tmp_path / "run"))
+    assert made and all(not piece.separators.weight.flags.writeable for piece in made)
+    assert bytes_of(spilt) == bytes_of(plain)
+    # a file that cannot be written or read leaves what was made
+    pieces = Pieces(Fit(Run(checkpoints=tmp_path / "other")), Parabel(), CORPUS)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Fit, "recall", lambda *_: None)
+        assert pieces.made(["batch"], lambda: made[:1], packed, unpacked) == made[:1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -109,13 +109,13 @@ class LinearLearner(Learner):
             name = ["batch", str(number), str(len(tasks)), str(fit.shard)]
             for piece in kept.made(name, partial(solved, batch), packed, unpacked):
                 blocks[piece.tree][piece.node].append((piece.first, piece.separators))
-        trees = []
-        for t, part in enumerate(parts):
-            of_node = (sorted(blocks[t][node], key=itemgetter(0)) for node in part.nodes.tolist())
-            separators = [joined([own for _, own in found], documents.n_features) for found in of_node]
-            blocks[t] = []
-            trees.append(Tree.of(part.shape, separators, self.weights))
-        return trees
+
+        def of_nodes(t: int) -> Iterator[Separators]:
+            for node in parts[t].nodes.tolist():
+                found, blocks[t][node] = sorted(blocks[t][node], key=itemgetter(0)), []
+                yield joined([own for _, own in found], documents.n_features)
+
+        return [Tree.of(part.shape, of_nodes(t), self.weights) for t, part in enumerate(parts)]
 
     def rows_of(self, corpus: Corpus) -> SparseRows:
         """Documents as the trees take them."""

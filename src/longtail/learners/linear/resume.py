@@ -42,17 +42,22 @@ class Pieces:
         if not self.kept:
             return make()
         key = self.fit.key([config_of(self.part), "pieces", *name], self.corpus)
-        found = self.fit.recall(key)
-        if found is not None:
-            try:
-                return restored(found)
-            except ValueError:  # damaged in a way that the file format does not show
-                pass
+        if (found := self._recalled(key, restored)) is not None:
+            return found
         start = time.perf_counter()
         piece = make()
-        if time.perf_counter() - start >= fits.KEPT_FROM:
-            self.fit.keep(key, arrays_of(piece))
-        return piece
+        if time.perf_counter() - start < fits.KEPT_FROM:
+            return piece
+        self.fit.keep(key, arrays_of(piece))
+        # the file takes the place of the arrays: it is mapped, so memory is left to what is still to be done
+        return found if (found := self._recalled(key, restored)) is not None else piece
+
+    def _recalled(self, key: str, restored: Callable[[Arrays], Piece]) -> Piece | None:
+        found = self.fit.recall(key)
+        try:
+            return None if found is None else restored(found)
+        except ValueError:  # damaged in a way that the file format does not show
+            return None
 
 
 def packed(pieces: Sequence[Block]) -> Arrays:

@@ -7,6 +7,7 @@ for all children of a node; `weights.py` says how.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,10 +86,19 @@ class Tree(NamedTuple):
     scale: Floats
 
     @classmethod
-    def of(cls, shape: Shape, separators: list[Separators], weights: str = "float32") -> Tree:
-        """weights  the format they are kept in, one of `WEIGHTS`"""
-        bias = np.concatenate([s.bias for s in separators])
-        kept = pack(separators, weights)
+    def of(cls, shape: Shape, separators: Iterable[Separators], weights: str = "float32") -> Tree:
+        """separators  those of each node, which are let go of one by one if they come so
+        weights     the format they are kept in, one of `WEIGHTS`
+        """
+        slots = np.diff(shape.slot_start)
+        bias = np.empty(len(shape.slot_target), dtype=np.float32)
+
+        def taken() -> Iterator[Separators]:
+            for first, own in zip(shape.slot_start[:-1].tolist(), separators, strict=True):
+                bias[first : first + len(own.bias)] = own.bias
+                yield own
+
+        kept = pack(taken(), int(slots.max()), weights)
         return cls(shape.level_start, shape.slot_start, shape.slot_target, shape.leaf, bias, *kept)
 
     @property
@@ -112,7 +122,7 @@ class Tree(NamedTuple):
         """The same tree with weights of another format."""
         if weights == self.weights:
             return self
-        return Tree.of(self.shape, [self.separators(node) for node in range(len(self.leaf))], weights)
+        return Tree.of(self.shape, (self.separators(node) for node in range(len(self.leaf))), weights)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         weight = self.weight.view(np.float16) if self.weights == "float16" else self.weight
@@ -124,7 +134,7 @@ class Tree(NamedTuple):
         if is_older(arrays):
             separators = older_separators(arrays, n_features)
             arrays = {name: arrays[name] for name in ("level_start", "slot_start", "slot_target", "leaf", "bias")} | (
-                pack(separators, "float32")._asdict()
+                pack(separators, max(len(own.bias) for own in separators), "float32")._asdict()
             )
         if set(arrays) != set(cls._fields):
             raise ValueError(f"a tree keeps {sorted(cls._fields)}, the file has {sorted(arrays)}")

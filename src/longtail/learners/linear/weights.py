@@ -8,6 +8,7 @@ others keep (child, weight) pairs and where each row begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,24 +108,22 @@ def _number(code: Any) -> Any:
     return as_it_is
 
 
-def pack(separators: list[Separators], weights: str) -> Packed:
+def pack(separators: Iterable[Separators], widest: int, weights: str) -> Packed:
     """The separators of all nodes in one of the formats of `WEIGHTS`; what is 0 in that format is left out.
 
-    The list is empty afterwards: it and what is made of it would hold all weights twice.
+    Separators that come one by one are held one by one.
+
+    widest  children of the node that has most of them
     """
-    widest = max(len(s.bias) for s in separators)
     narrow = np.empty(0, dtype=np.uint8 if widest <= 256 else np.uint16)
     group_bits = max(0, 16 - max(1, widest).bit_length())  # a group's weights are numbered with 16 bits
-    starts = np.zeros((len(separators) + 1, 7), dtype=np.int64)
-    nodes = []
-    separators.reverse()
-    for i in range(len(separators)):
-        s = separators.pop()
+    counts, nodes = [np.zeros(7, dtype=np.int64)], []
+    for s in separators:
         codes, scale = _coded(s, weights)
-        counts, *arrays = _pack_node(s.features, s.row_length, s.column, codes, len(s.bias), group_bits, narrow)
-        if counts[VALUES] >= 1 << 32:
+        own, *arrays = _pack_node(s.features, s.row_length, s.column, codes, len(s.bias), group_bits, narrow)
+        if own[VALUES] >= 1 << 32:
             raise ValueError("a node has more than 4 billion weights")
-        starts[i + 1] = starts[i] + counts
+        counts.append(own)
         nodes.append((*arrays, scale))
     pieces = [list(part) for part in zip(*nodes, strict=True)]
     nodes.clear()
@@ -134,7 +133,7 @@ def pack(separators: list[Separators], weights: str) -> Packed:
         part.clear()
     give_back()
     shift, *rest = joined
-    return Packed(starts, shift, np.full(1, group_bits, dtype=np.uint8), *rest)
+    return Packed(np.cumsum(counts, axis=0), shift, np.full(1, group_bits, dtype=np.uint8), *rest)
 
 
 def _coded(s: Separators, weights: str) -> tuple[Codes, Floats]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from cli_helpers import TOPICS, Command, documents, write_jsonl
 
+from longtail.tagger import Tagger
+
 
 def test_train(command: Command, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "model"
@@ -108,6 +110,16 @@ def test_predict(command: Command, model: Path, data: Path, tmp_path: Path) -> N
     assert "Ümläute" in output.read_text(encoding="utf-8")
     again = command("predict", model, data / "test.jsonl", "-k", "2")
     assert again.out == output.read_text(encoding="utf-8"), "without -o the same goes to standard output"
+
+
+def test_predict_shows_texts_of_labels_that_have_one(command: Command, model: Path, tmp_path: Path) -> None:
+    tagger = Tagger.load(model).with_label_texts({"music": "Music and song", "fruit": "fruit"})
+    tagger.save(tmp_path / "named")
+    result = command("predict", tmp_path / "named", "-", "-k", "4", stdin=b"a guitar concert")
+    labels = json.loads(result.out)["labels"]
+    assert labels[0] == {"label": "music", "text": "Music and song", "score": labels[0]["score"]}
+    assert list(labels[0]) == ["label", "text", "score"]
+    assert all(set(each) == {"label", "score"} for each in labels[1:]), "a text that is the name tells nothing more"
 
 
 def test_predict_in_batches_is_the_same(

@@ -142,7 +142,7 @@ def test_taggers_and_texts_without_labels() -> None:
         None,
     )
     names = [[label.label for label in found.example(row).predictions[0][1]] for row in range(3)]
-    assert names == [[name for name, _ in labels] for labels in tagger.predict((corpus.texts or [])[:3], k=2)]
+    assert names == [[each.label for each in labels] for labels in tagger.predict((corpus.texts or [])[:3], k=2)]
 
 
 def test_refused() -> None:

@@ -17,6 +17,7 @@ from longtail.errors import UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
+    from longtail.predictions import Prediction
     from longtail.run import Run
     from longtail.tagger import Tagger
 
@@ -78,9 +79,15 @@ def lines(tagger: Tagger, batch: Corpus, k: int, threshold: float, run: Run) -> 
     for ident, found in zip(batch.ids, predicted, strict=True):
         record: dict[str, Any] = {
             "id": ident,
-            "labels": [{"label": name, "score": round(score, 6)} for name, score in found],
+            "labels": [_entry(each) for each in found],
         }
         yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _entry(found: Prediction) -> dict[str, Any]:
+    """A label as an object; its text only where it tells more than the name."""
+    text = {} if found.text == found.label else {"text": found.text}
+    return {"label": found.label, **text, "score": round(found.score, 6)}
 
 
 @contextmanager

@@ -96,7 +96,7 @@ class LabelIndex:
             if not isinstance(name, str) or not isinstance(text, str):
                 raise UsageError(f"label texts go from label name to text; {name!r}: {text!r} does not")
         if not any(name in texts for name in self.names):
-            given = f"the names that texts are given for" if texts else "the empty list of label texts"
+            given = "the names that texts are given for" if texts else "the empty list of label texts"
             raise UsageError(f"{given} and the {len(self):,} labels of the model have no name in common")
         before = self.texts or [""] * len(self)
         found = [texts.get(name, text) for name, text in zip(self.names, before, strict=True)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longtail.cli import options
 from longtail.cli.console import (
     allowed_memory,
+    follow,
     note,
     peak_memory_megabytes,
     print_json,
@@ -16,11 +19,11 @@ from longtail.cli.console import (
     stdout_console,
 )
 from longtail.cli.data import DataOptions, check_reading
-from longtail.errors import UsageError
+from longtail.errors import StoppedError, UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
-    from longtail.run import Hardware
+    from longtail.run import Hardware, Run
     from longtail.tagger import Tagger
 
 #: The stages every training reports, whether or not its parts have them.
@@ -102,9 +105,11 @@ def train(
     held_out = None if valid is None else how.read(valid, run, split="valid")
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid: '{name_of(tagger.learner)}' tunes nothing on validation data, and makes no use of it")
-    tagger.fit(corpus, valid=held_out, run=run, shard=share)
-    with run.stage("save"):
-        tagger.save(output, overwrite=overwrite)
+    follow(run, fitting)
+    with resumable(run):
+        tagger.fit(corpus, valid=held_out, run=run, shard=share)
+        with run.stage("save"):
+            tagger.save(output, overwrite=overwrite)
     if run.checkpoints is not None:
         shutil.rmtree(run.checkpoints, ignore_errors=True)
     summary = summarise(tagger, corpus, run.seconds, folder) | {"planned_memory_mb": round(fitting.peak / 1e6, 1)}
@@ -112,6 +117,20 @@ def train(
         print_json(summary)
     elif not quiet:
         _show(summary, folder)
+
+
+@contextmanager
+def resumable(run: Run) -> Iterator[None]:
+    """Tells whoever interrupts a training that it can go on, where anything of it was kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        folder = run.checkpoints
+        if folder is not None and any(path.suffix in (".finished", ".ckpt") for path in folder.rglob("*")):
+            raise StoppedError("interrupted: repeat the command to go on") from None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise StoppedError("interrupted: too early for anything to be kept") from None
 
 
 def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:

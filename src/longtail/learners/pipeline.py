@@ -199,8 +199,9 @@ class Pipeline(Learner):
             made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
             tuned = replace(made.corpus, labels=corpus.labels)
             tuned = tuned if tuned.X is not None else self.with_features(tuned, fit.run)
+            second = fit.child(f"second stage/{number}", "second stage").apart()
             with fit.run.stage("retune"):
-                learner.retune(learner.readable(tuned), fit.child(f"second stage/{number}").apart(), made.vectors)
+                learner.retune(learner.readable(tuned), second, made.vectors)
         return learner
 
     # re-rankers

@@ -99,16 +99,19 @@ class LinearLearner(Learner):
         def cost(task: Task) -> float:
             return cost_of(task, label_count, documents.count)
 
-        def solved(batch: list[Task]) -> list[Piece]:
-            found = fit.run.map_shared(solve_task, (documents, options), batch, cost=cost, title="Training")
+        def solved(batch: list[Task], run: Run) -> list[Piece]:
+            found = run.map_shared(solve_task, (documents, options), batch, cost=cost, title="Training")
             return [piece._replace(separators=own) for pieces in found for piece in pieces
                     for own in parts[piece.tree].kept(piece)]  # fmt: skip
 
         blocks: list[list[list[tuple[int, Separators]]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
-        for number, batch in enumerate(batches(tasks, cost) if kept.kept else [tasks]):
-            name = ["batch", str(number), str(len(tasks)), str(fit.shard)]
-            for piece in kept.made(name, partial(solved, batch), packed, unpacked):
-                blocks[piece.tree][piece.node].append((piece.first, piece.separators))
+        with fit.run.bar("Training", sum(map(cost, tasks))) as bar:
+            inside = fit.run.within(bar)
+            for number, batch in enumerate(batches(tasks, cost) if kept.kept else [tasks]):
+                name = ["batch", str(number), str(len(tasks)), str(fit.shard)]
+                skip = partial(bar.advance, sum(map(cost, batch)))
+                for piece in kept.made(name, partial(solved, batch, inside), packed, unpacked, skip):
+                    blocks[piece.tree][piece.node].append((piece.first, piece.separators))
         trees = []
         for t, part in enumerate(parts):
             of_node = (sorted(blocks[t][node], key=itemgetter(0)) for node in part.nodes.tolist())

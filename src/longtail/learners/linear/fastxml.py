@@ -33,7 +33,7 @@ from longtail.learners.linear.search import CHUNK
 from longtail.learners.linear.tree import require_starts
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage
-from longtail.run import Run
+from longtail.run import Bar, Run
 from longtail.scores import Scores
 from longtail.sparse import rows_of_pairs
 
@@ -98,18 +98,19 @@ class FastXML(Learner):
         def one(tree: int) -> Forest:
             return grow(rows, n_features, pairs, options, fit.run.seed_of(f"tree/{tree}"))
 
-        def group(trees: Sequence[int]) -> Forest:
-            def make() -> Forest:
-                return Forest.joined(fit.run.map(one, trees, title="Training"))
+        def restored(kept: Arrays) -> Forest:
+            return Forest.from_arrays(dict(kept), n_features, corpus.n_labels)
 
-            return pieces.made(
-                trees, make, Forest.arrays, lambda kept: Forest.from_arrays(dict(kept), n_features, corpus.n_labels)
-            )
+        def group(trees: Sequence[int], bar: Bar) -> Forest:
+            def make() -> Forest:
+                return Forest.joined(fit.run.within(bar).map(one, trees, title="Training"))
+
+            return pieces.made(trees, make, Forest.arrays, restored, lambda: bar.advance(len(trees)))
 
         size = max(GROUP, fit.run.workers) if pieces.kept else self.trees
-        with fit.run.stage("train"):
+        with fit.run.stage("train"), fit.run.bar("Training", self.trees) as bar:
             groups = (range(low, min(low + size, self.trees)) for low in range(0, self.trees, size))
-            self.forest_ = Forest.joined([group(trees) for trees in groups])
+            self.forest_ = Forest.joined([group(trees, bar) for trees in groups])
         self.n_labels_, self.n_features_ = corpus.n_labels, n_features
         return self
 

@@ -37,15 +37,22 @@ class Pieces:
         make: Callable[[], Piece],
         arrays_of: Callable[[Piece], Arrays],
         restored: Callable[[Arrays], Piece],
+        skip: Callable[[], None],
     ) -> Piece:
-        """The piece of this name, made or, if the run was killed behind it, as it was kept."""
+        """The piece of this name, made or, if the run was killed behind it, as it was kept.
+
+        skip  moves the bar on by what need not be made
+        """
         if not self.kept:
             return make()
         key = self.fit.key([config_of(self.part), "pieces", *name], self.corpus)
         found = self.fit.recall(key)
         if found is not None:
             try:
-                return restored(found)
+                with self.fit.run.earlier():
+                    piece = restored(found)
+                    skip()
+                return piece
             except ValueError:  # damaged in a way that the file format does not show
                 pass
         start = time.perf_counter()

@@ -22,11 +22,12 @@ from longtail.fit import Fit
 from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
-from longtail.learners.neural.base import NeuralLearner, weights_of
+from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.memory import grouped, network_stages, token_stage
 from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, true_first
 from longtail.learners.neural.training.module import Candidates, best_labels
 from longtail.learners.neural.training.task import Task, texts_of
+from longtail.learners.neural.training.weights import weights_of
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage, holding, peak_of
 from longtail.run import Run

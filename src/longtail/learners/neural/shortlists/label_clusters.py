@@ -30,6 +30,7 @@ from longtail.learners.neural.shortlists.base import (
 from longtail.learners.neural.shortlists.grouping import grouped, grouped_labels
 from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, best_clusters, score
 from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.task import Passes
 from longtail.part import Arrays, option
 from longtail.plan import Sizes
 from longtail.scores import Scores
@@ -97,7 +98,7 @@ class LabelClusters(Shortlist):
                 fit=fit.child("clusters").with_valid(None).with_hooks(()),
                 choice=SharedLabels(above.Y, above.pair_weight, self.negatives),
                 title=f"{task.title} clusters",
-                epochs=self.surrogate,
+                passes=Passes.of(self.surrogate, 0, learner.least_steps),
                 nested=True,
             )
             learner.train_network(Network(network.encoder, clusters), alone)

@@ -25,7 +25,7 @@ from longtail.errors import OUT_OF_MEMORY, LongtailError, StoppedError, nearest,
 
 app = typer.Typer(
     name="longtail",
-    help="Tags texts with labels out of thousands, and gets the rare ones right.",
+    help="Tag texts with labels out of thousands, and get the rare ones right.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

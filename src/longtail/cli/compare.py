@@ -111,10 +111,9 @@ def _show(found: Comparison, rows: list[int], console: Console, *, drawn: bool) 
         console.print()
     if drawn and len(headings) > 1:
         other = summary["right_labels_differ"]
-        hits = "" if other is None else f", on {other:,} in the true labels they find"
-        console.print(
-            f"[dim]the models differ on {summary['labels_differ']:,} of {summary['documents']:,} documents{hits}[/dim]"
-        )
+        hits = "" if other is None else f", and find different true labels in {other:,}"
+        differ, documents = summary["labels_differ"], summary["documents"]
+        console.print(f"[dim]the models give different labels to {differ:,} of {documents:,} documents{hits}[/dim]")
     console.print(f"[dim]{'✓ right, ' if found.labelled else ''}(n) rare: n training documents[/dim]")
 
 

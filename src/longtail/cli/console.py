@@ -10,11 +10,14 @@ from longtail.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from longtail.plan import Plan
     from longtail.run import Run
 
 PIPE_WIDTH = 160
+#: Width of lists that people read, where there is no terminal to tell.
+LIST_WIDTH = 80
 
 
 def start_run(*, seed: int = 0, threads: int = 0, quiet: bool = False) -> Run:
@@ -45,11 +48,24 @@ def allowed_memory(given: str | None, run: Run) -> int | None:
     return parse_size(given) if given is not None else default_memory(run.workers)
 
 
-def stdout_console() -> Console:
+def stdout_console(pipe_width: int = PIPE_WIDTH) -> Console:
     from rich.console import Console
 
     # a pipe has no width, and a program that reads a table wants whole cells
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else pipe_width)
+
+
+def listing(*rows: tuple[str, str]) -> Table:
+    """Names and what they are, in two columns of which the second goes on on the next line."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, meaning in rows:
+        table.add_row(f"  {name}", escape(meaning))
+    return table
 
 
 def print_json(value: Any) -> None:
@@ -74,7 +90,7 @@ def numbers(text: str, option: str) -> list[int]:
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"{option} takes whole numbers with commas between, as in 1,3,5, not '{text}'") from None
+        raise UsageError(f"{option} takes whole numbers separated by commas, for example 1,3,5, not '{text}'") from None
     if min(found) < 1:
         raise UsageError(f"{option} takes numbers of at least 1, not {min(found)}")
     return found

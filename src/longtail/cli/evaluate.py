@@ -28,7 +28,7 @@ def evaluate(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
     ],
-    k: Annotated[str, typer.Option("-k", help="Cut-offs, as in 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
+    k: Annotated[str, typer.Option("-k", help="Cut-offs, for example 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
     all_labels: Annotated[
         bool,
         typer.Option(

@@ -25,7 +25,7 @@ MEANINGS = {
     "PSP": "precision, rare labels count more",
     "PSnDCG": "both",
     "R": "recall",
-    "RP": "precision, of what was possible",
+    "RP": "precision relative to the best possible",
 }
 
 
@@ -61,7 +61,14 @@ def band_table(report: Report) -> Table:
     """Recall by frequency band: how many of a band's true labels are among the first k."""
     k = report.ks[-1]
     shown = [*(f"recall@{cut}" for cut in report.ks), f"precision@{k}", f"found@{k}"]
-    table = plain_table("band", "documents per label", "labels", "true pairs", *shown, left=1)
+    headings = (
+        "band",
+        "documents\nper label",
+        "\nlabels",
+        "true\npairs",
+        *(name.replace("@", "\n@") for name in shown),
+    )
+    table = plain_table(*headings, left=1)
     for band in reversed(report.bands):
         colour = BAND_COLOURS.get(band.name, "default")
         cells = [_figure(band.figures[name]) for name in shown]

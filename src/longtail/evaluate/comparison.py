@@ -1,4 +1,4 @@
-"""`compare`: what several models say of the same documents, side by side."""
+"""`compare`: the labels that several models give the same documents, side by side."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PredictedLabel:
 
 @dataclass(frozen=True)
 class Example:
-    """One document and what the models say of it; `labels` is None where no true labels are known."""
+    """One document and the labels that models give it; `labels` is None where no true labels are known."""
 
     id: str
     text: str | None
@@ -104,7 +104,7 @@ class Figures:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
-    """What the models say of every document, in columns that all labels of models and documents share.
+    """The labels that models give every document, in columns that all labels of models and documents share.
 
     k, A, B  labels per document and model, and the propensity model of PSP@1
     corpus   the documents, with a column for every label
@@ -135,7 +135,7 @@ class Comparison:
         return bool(self.true.nnz)
 
     def differing(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Documents of which models say different things, and of which they find different true labels, bool (n,)."""
+        """Documents to which models give different labels, and in which they find different true labels, bool (n,)."""
         everything = [scores.ids for scores in self.scores]
         hits = [np.where(right, scores.ids, -1) for scores, right in zip(self.scores, self.right, strict=True)]
         said, true = ([np.sort(each, axis=1) for each in kind] for kind in (everything, hits))
@@ -152,7 +152,7 @@ class Comparison:
         return sorted(order[best][:count].tolist())
 
     def example(self, row: int) -> Example:
-        """What the models say of one document."""
+        """The labels that models give one document."""
         corpus, names = self.corpus, self.corpus.labels.names
         true = None
         if self.labelled:

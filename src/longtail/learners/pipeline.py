@@ -291,7 +291,7 @@ class Pipeline(Learner):
             raise UsageError(f"'{name}' needs features, and {corpus.name} has neither texts nor features")
         if hasattr(self, "n_labels_") and self.features_ is None:
             raise UsageError(
-                f"this model was trained on features of one's own, and {corpus.name} has texts only; "
+                f"this model was trained on features that came with the data, and {corpus.name} has texts only; "
                 "give it a corpus with X"
             )
         if self.features is None:

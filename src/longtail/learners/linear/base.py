@@ -46,7 +46,7 @@ class LinearLearner(Learner):
     eps: float = option(
         0.5, "stop when no document violates the optimum by more (papers: 0.1; measured as good)", low=1e-6
     )
-    max_passes: int = option(20, "passes over a node's documents, at most (Parabel, Bonsai)", low=1)
+    max_passes: int = option(20, "maximum number of passes over a node's documents (Parabel, Bonsai)", low=1)
     prune: float = option(0.1, "weights no larger are dropped (Parabel, Bonsai)", low=0)
     weights: str = option("int8", "number format the weights are kept in", choices=tuple(WEIGHTS))
 

@@ -52,12 +52,12 @@ class FastXML(Learner):
     """
 
     trees: int = option(50, "trees, which differ by their random seed (FastXML)", low=1, high=10_000)
-    max_leaf: int = option(10, "documents per leaf at most, unless they cannot be parted (FastXML)", low=1)
+    max_leaf: int = option(10, "maximum number of documents per leaf, unless they cannot be separated (FastXML)", low=1)
     leaf_labels: int = option(100, "labels that a leaf keeps (FastXML)", low=1)
     cost: float = option(1.0, "C, weight of a node's logistic loss against the size of its weights (FastXML)", low=1e-6)
     eps: float = option(0.01, "a separator is done when its violations fell to this share (FastXML)", low=1e-6)
-    max_newton: int = option(10, "Newton steps per separator at most (FastXML)", low=1)
-    max_passes: int = option(10, "passes over the weights per Newton step at most (FastXML)", low=1)
+    max_newton: int = option(10, "maximum number of Newton steps per separator (FastXML)", low=1)
+    max_passes: int = option(10, "maximum number of passes over the weights per Newton step (FastXML)", low=1)
 
     leaner: ClassVar[Mapping[str, Any]] = {"trees": 10}
 

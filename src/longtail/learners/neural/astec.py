@@ -61,7 +61,7 @@ class AstecModules(ShortTextLearner):
         {"part": "sampled-labels", "negatives": 2000},
         "which clusters the surrogate task's loss is taken over: sampled-labels, all-labels",
     )
-    cluster_size: int = option(8, "labels per cluster of the surrogate task, at most", low=1, high=65_535)
+    cluster_size: int = option(8, "maximum number of labels per cluster of the surrogate task", low=1, high=65_535)
     surrogate: int | None = option(
         None, "epochs of the surrogate task; none: 4, more on small corpora (Astec: 20)", low=1
     )

@@ -53,8 +53,8 @@ class NeuralLearner(Learner):
         low=1, high=100_000, only={"steps": None},
     )  # fmt: skip
     least_steps: int | None = option(
-        None, "minimum of optimiser steps; none: 300 where the number of epochs is not set, else no minimum", low=1,
-        only={"steps": None},
+        None, "minimum number of optimiser steps; none: 300 where the number of epochs is not set, else no minimum",
+        low=1, only={"steps": None},
     )  # fmt: skip
     steps: int | None = option(None, "optimiser steps in place of epochs, to compare what sees more documents", low=1)
     batch: int = option(32, "documents per step (AttentionXML: 40)", low=1, high=65_536)
@@ -73,8 +73,8 @@ class NeuralLearner(Learner):
     average_every: int = option(1, "steps between the weights that enter the average", low=1)
     valid_share: float = option(
         0.0,
-        f"share of documents held out to find the best epoch, {MOST_VALID} at most (measured: none, "
-        "for rare labels miss them; data given as validation is used in any case)",
+        f"share of documents held out to find the best epoch, at most {MOST_VALID} (measured: none, "
+        "because rare labels need them; validation data that is given is always used)",
         low=0,
         high=0.5,
     )

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class LabelClusters(Shortlist):
     """A loss over the labels of each document's best clusters, which are learnt beside them."""
 
-    size: int = option(8, "labels per cluster, at most (131,073 in 16,384 as published)", low=1, high=65_535)
+    size: int = option(8, "maximum number of labels per cluster (131,073 in 16,384 as published)", low=1, high=65_535)
     head_labels: int = option(500, "labels with more documents are clusters of their own", low=1)
     candidates: int = option(16, "clusters per document whose labels are looked at", low=1, high=100_000)
     texts: bool = option(

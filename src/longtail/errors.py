@@ -35,6 +35,10 @@ class ModelError(LongtailError):
     """A model directory that is missing something, was altered, or is of another version."""
 
 
+class StoppedError(LongtailError):
+    """Work that was stopped from outside, and what becomes of what it had done; exit code 130."""
+
+
 #: What is said where the system gave less memory than was counted on.
 OUT_OF_MEMORY = "out of memory; --dry-run tells what training needs, --memory 2GB makes it do with less or refuse"
 

@@ -18,7 +18,7 @@ PROPENSITY_PRESETS: dict[str, tuple[float, float]] = {
     "amazon": (0.6, 2.6),
 }
 
-#: Upper ends of the frequency bands but the last: tail 1-5, middle 6-20, head above.
+#: Band boundaries: the largest count of each frequency band but the last (tail 1-5, middle 6-20, head above).
 BAND_EDGES = (5, 20)
 
 
@@ -163,7 +163,7 @@ class LabelIndex:
 def propensity_parameters(
     preset: str = "default", A: float | None = None, B: float | None = None
 ) -> tuple[float, float]:
-    """A and B of a named preset, either of them overridden by a value of one's own."""
+    """A and B of a named preset, either of which may be given instead."""
     if preset not in PROPENSITY_PRESETS:
         raise UsageError(f"unknown propensity preset '{preset}'; {nearest(preset, PROPENSITY_PRESETS)}")
     preset_A, preset_B = PROPENSITY_PRESETS[preset]

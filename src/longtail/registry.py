@@ -149,9 +149,9 @@ register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
 register("gandalf", "augmenter", "longtail.augment.gandalf:Gandalf", "texts", _GANDALF,
          "Label texts as documents, with correlated labels as soft targets")
 register("labelmix", "augmenter", "longtail.augment.labelmix:LabelMix", "texts", _GANDALF,
-         "Documents joined with the text of one of their labels")
+         "The text of one of its labels appended to the document")
 register("labelmix-tokens", "augmenter", "longtail.augment.labelmix:LabelMixTokens", "tokens", _GANDALF,
-         "The same on the fly: what labelmix is inside networks", "neural")
+         "The same on the fly, inside networks", "neural")
 register("retune", "augmenter", "longtail.augment.retune:Retune", "texts", "-",
          "Second stage without anything generated: rare documents again, frequent labels masked")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",

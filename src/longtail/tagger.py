@@ -238,28 +238,20 @@ class Tagger:
         """Metrics on documents with known labels, matched to the model's by name; options as of `longtail.evaluate`.
 
         Documents and their labels are given as to `fit`. Labels the model never saw are left out of the truth, or with
-        `all_labels` count as misses.
+        `all_labels` count as misses; the report says how many there are, and has the figures of both ways where they
+        differ.
         """
-        from longtail.evaluate import evaluate
-        from longtail.evaluate.report import Settings
+        from longtail.evaluate.unseen import depth_for, evaluate_on
 
         self._require_fitted()
         corpus = as_corpus(documents, labels, text=text, separator=separator)
         run = run or self._run()
-        settings = Settings(**options)
-        aligned = corpus.aligned(self.labels_, keep_unknown=all_labels)
-        if not all_labels:
-            # files with numbered columns list labels that no training document has
-            aligned = aligned.without_unseen()
-        # pairs of a document with itself are taken out of the ranking before it is cut at k
-        depth = max(settings.ks)
-        if aligned.reciprocal is not None and aligned.reciprocal.nnz:
-            depth += int(np.diff(aligned.reciprocal.indptr).max())
+        depth = depth_for(corpus, self.labels_, **options)
         with run.stage("predict"):
-            scores = self.score(aligned, depth, run=run)
+            scores = self.score(corpus.aligned(self.labels_), depth, run=run)
         with run.stage("evaluate"):
             options.setdefault("rng", run.rng("bootstrap"))
-            return evaluate(scores, aligned, **options)
+            return evaluate_on(scores, corpus, self.labels_, all_labels, **options)
 
     # keeping
     def convert(self, weights: str) -> Self:

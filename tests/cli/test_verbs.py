@@ -194,10 +194,20 @@ def test_inspect_a_model(command: Command, model: Path, tmp_path: Path) -> None:
 
 
 def test_methods(command: Command) -> None:
+    from longtail.registry import entries
+
     result = command("methods")
     assert result.code == 0
     for word in ("one-vs-all", "parabel", "bonsai", "ensemble", "Khandagale", "learner"):
         assert word in result.out
+    lines = result.out.splitlines()
+    assert lines[0].startswith("Try these first") and [line.split()[1] for line in lines[1:4]] == [
+        "bonsai", "label-text", "inverse-propensity"
+    ]  # fmt: skip
+    assert max(map(len, lines)) <= 80
+    whole = " ".join(result.out.split())
+    for entry in entries():
+        assert entry.name in whole and entry.summary in whole, "nothing is cut"
     parts = json.loads(command("methods", "--json").out)
     assert {"part", "kind", "space", "paper", "summary"} <= set(parts[0])
     assert {"tfidf", "bonsai", "decoupled"} <= {part["part"] for part in parts}
@@ -237,4 +247,4 @@ def test_hardware_and_validation_data_that_nothing_uses(command: Command, data: 
         refused = command(*train, *option)
         assert refused.code == 2 and f"{option[0]} is for networks" in refused.err
     told = command(*train, "--valid", data / "test.jsonl")
-    assert told.code == 0 and "makes no use of it" in told.err
+    assert told.code == 0 and "--valid has no effect" in told.err

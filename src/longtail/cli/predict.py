@@ -13,6 +13,7 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import start_run
 from longtail.cli.data import DataOptions
+from longtail.cli.label_texts import give_texts
 from longtail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def predict(
         typer.Option("--output", "-o", help="JSONL file to write; standard output without it.", show_default=False),
     ] = None,
     threshold: Annotated[float, typer.Option("--threshold", help="Leave out labels that score less.")] = 0.0,
+    labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
@@ -60,6 +62,7 @@ def predict(
     run = start_run(threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
+    give_texts([tagger], labels)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
     with _destination(output, overwrite) as handle:
         size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)

@@ -63,6 +63,7 @@ def evaluate(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
     engine: options.Engine = options.EngineName.local,
@@ -81,7 +82,7 @@ def evaluate(
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
-    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     corpus = how.read(data, run, split="test")
     if reciprocal:
         corpus = with_own_labels(corpus, tagger.labels_)

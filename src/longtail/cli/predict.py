@@ -38,6 +38,7 @@ def predict(
     text_field: options.TextField = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     threads: options.Threads = 0,
     engine: options.Engine = options.EngineName.local,
     address: options.Address = None,
@@ -59,7 +60,7 @@ def predict(
     run = start_run(threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
-    how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
+    how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad, encoding=encoding)
     with _destination(output, overwrite) as handle:
         size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)
         for batch in how.read_in_batches(data, size, run, title="Predicting"):

@@ -19,6 +19,7 @@ _MARKS = {
 }
 _HIGH = bytes(range(0x80, 0x100))
 _BLANK = b" \t\r\n"
+_RUN = re.compile(rb"[\x80-\xff]{3,}")
 _CONTROL = bytes(sorted({*range(0x20), 0x7F} - {*b"\t\n\v\f\r\x1a\x1b"}))
 _UNDEFINED = b"\x81\x8d\x8f\x90\x9d"  # in cp1252
 _UNDECODABLE = "longtail.undecodable"
@@ -147,8 +148,8 @@ def _is_other(data: bytes, text: str, fallback: str) -> bool:
     high = len(data) - len(data.translate(None, _HIGH))
     control = len(data) - len(data.translate(None, _CONTROL))
     undefined = len(data) - len(data.translate(None, _UNDEFINED))
-    signs = len(data.translate(None, _BLANK))
-    return high < 0.3 * max(signs, 10) and control <= 0.001 * len(data) and undefined <= 0.01 * high
+    in_runs = sum(map(len, _RUN.findall(data)))  # words in other scripts; Western ones have an accent here and there
+    return in_runs <= 0.2 * high and control <= 0.001 * len(data) and undefined <= 0.01 * high
 
 
 def _example(text: str) -> str:

@@ -49,7 +49,7 @@ def read_dataset(dataset: Any, reading: Reading) -> Iterator[Corpus]:
         there = list(next(iter(dataset), {}))
     columns, reading = with_columns(there, reading, source)
     features = getattr(dataset, "features", None) or {}
-    names = _class_names(features, reading.options, _names_of_feature)
+    names = _class_names(features, reading.options, names_of_feature)
     chosen = dataset.select_columns(columns)
     if hasattr(chosen, "with_format"):
         chosen = chosen.with_format(None)
@@ -191,7 +191,7 @@ def _json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _names_of_feature(feature: Any) -> Sequence[str] | None:
+def names_of_feature(feature: Any) -> Sequence[str] | None:
     """Class names of a labels column of a dataset object: ClassLabel, or a list of ClassLabel."""
     for _ in range(3):
         if feature is None:

@@ -12,6 +12,7 @@ from longtail.corpus import Corpus
 from longtail.errors import InputError, first_line, nearest
 from longtail.keep.streams import LONGEST_LINE, Stream
 from longtail.read.cells import as_text
+from longtail.read.fields import find_fields
 from longtail.read.flaws import RecordError
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
@@ -35,8 +36,7 @@ def read_sqlite(path: Path, reading: Reading) -> Iterator[Corpus]:
         with closing(_opened(path)) as base:
             table = _table(base, path, reading)
             reading.report.source = f"{path}::{table}"
-            there = [name for _, name, *_ in base.execute(f"PRAGMA table_info({_quoted(table)})")]
-            columns, reading = with_columns(there, reading, reading.report.source)
+            columns, reading = with_columns(_columns(base, table), reading, reading.report.source)
             wanted = ", ".join(map(_quoted, columns))
 
             def records() -> Iterator[Numbered]:
@@ -80,19 +80,33 @@ def _record(columns: list[str], values: tuple[Any, ...]) -> dict[str, Any] | Rec
 
 
 def _table(base: sqlite3.Connection, path: Path, reading: Reading) -> str:
-    """The table or view asked for, else the only table."""
-    found = base.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name").fetchall()
+    """The table or view asked for, else the only table, else the only one that has texts and labels."""
+    found = base.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
     known = {name: kind for name, kind in found if isinstance(name, str) and not name.startswith("sqlite_")}
-    tables = [name for name, kind in known.items() if kind == "table"]
     if reading.inside is not None:
         if reading.inside not in known:
             raise InputError(path, f"no table '{reading.inside}'; {nearest(reading.inside, known)}")
         return reading.inside
-    if len(tables) == 1:
-        return tables[0]
     if not known:
         raise InputError(path, "there is no table in the database")
-    raise InputError(path, f"say which table, as in {path.name}::{next(iter(known))}; there are: {', '.join(known)}")
+    tables = [name for name, kind in known.items() if kind == "table"]
+    if len(tables) > 1:
+        tables = [name for name in tables if _fits(_columns(base, name), reading.options)]
+    if len(tables) != 1:
+        raise InputError(path, f"say which table, as in {path.name}::{next(iter(known))}; there are: {', '.join(known)}")
+    if len(known) > 1:
+        reading.report.notes.append(f"table '{tables[0]}' is read; {path.name}::TABLE reads another")
+    return tables[0]
+
+
+def _columns(base: sqlite3.Connection, table: str) -> list[str]:
+    return [str(name) for _, name, *_ in base.execute(f"PRAGMA table_info({_quoted(table)})")]
+
+
+def _fits(columns: list[str], options: ReadOptions) -> bool:
+    fields = find_fields(columns, options)
+    wanted = (*fields.text, *(fields.labels if options.need_labels else ()))
+    return bool(fields.text and (fields.labels or not options.need_labels)) and set(wanted) <= set(columns)
 
 
 def _quoted(name: str) -> str:

@@ -6,6 +6,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,7 @@ def sheet_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[Any]]]:
 
     number = 0
     try:
-        book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
-        try:
+        with path.open("rb") as file, closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
             sheet = _sheet(book, path, reading)
             total = sheet.max_row
             sheet.reset_dimensions()  # files lie about them
@@ -70,11 +70,9 @@ def sheet_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[Any]]]:
                     cells = [_text(value) for value in row[:_COLUMNS]]
                     if any(cell not in (None, "") for cell in cells):
                         yield number, cells
-        finally:
-            book.close()
     except InputError:
         raise
-    except Exception as error:  # noqa: BLE001  openpyxl raises whatever a damaged file leads it to
+    except Exception as error:  # openpyxl raises whatever a damaged file leads it to
         raise InputError(path, f"not a readable Excel file: {first_line(error)}", number + 1 if number else None) from None
     if not number:
         raise InputError(reading.report.source, "the sheet is empty")
@@ -124,7 +122,7 @@ def check_archive(path: Path) -> None:
                     _check_rows(archive, part, path)
     except InputError:
         raise
-    except Exception as error:  # noqa: BLE001  as above
+    except Exception as error:  # as above
         raise InputError(path, f"not a readable Excel file: {first_line(error)}") from None
 
 

@@ -173,7 +173,7 @@ def _parsed(stream: Stream, form: str, run: Run) -> _Concepts:
             Sink().parse(source=io.BufferedReader(_Bytes(stream)), format=form, publicID="")
         except InputError:
             raise
-        except Exception as error:  # noqa: BLE001  whatever a damaged file leads rdflib to, deep nesting included
+        except Exception as error:  # whatever a damaged file leads rdflib to, deep nesting included
             raise InputError(stream.name, f"not readable as {form}: {_reason(error)}", _line(error)) from None
         finally:
             logger.setLevel(before)

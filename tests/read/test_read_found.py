@@ -214,6 +214,7 @@ def test_separators(texts, expected):
         ("['it''s', \"x\", 3]", None),
         ("['a;b', \"it's\", 3, ]", ["a;b", "it's", 3]),
         ("[]", []),
+        ("['\\ud800']", None),
         ("['a' 'b']", None),
         ("<http://x/1> <http://x/2>", ["http://x/1", "http://x/2"]),
         ("<python><pandas>", ["python", "pandas"]),
@@ -257,7 +258,9 @@ def test_unique_labels_are_refused(tmp_path):
     path = rows(tmp_path, [[f"some sentence {n}"] for n in range(150)])
     with pytest.raises(InputError) as caught:
         read(path)
-    assert str(caught.value).startswith(f"{path}: nearly every label is unique: 150 labels, given 150 times, as in 'some")
+    assert str(caught.value).startswith(
+        f"{path}: nearly every label is unique: 150 labels, given 150 times, as in 'some"
+    )
     assert str(caught.value).endswith("--force reads it all the same") and "\n" not in str(caught.value)
     corpus, report = read_with_report(path, force=True)
     assert len(corpus) == 150 and report.notes[0].startswith("nearly every label is unique")

@@ -82,7 +82,8 @@ def test_labels_and_texts_of_labels(tmp_path):
 
 def test_what_does_not_look_like_labels_is_looked_for_in_all(tmp_path):
     files = [
-        jsonl(tmp_path / f"{part}.jsonl", *({"text": "t", "labels": [f"{part} {n}"]} for n in range(60))) for part in "ab"
+        jsonl(tmp_path / f"{part}.jsonl", *({"text": "t", "labels": [f"{part} {n}"]} for n in range(60)))
+        for part in "ab"
     ]
     assert len(read(files[0])) == 60
     with pytest.raises(InputError, match="a.jsonl and 1 more: nearly every label is unique"):
@@ -91,7 +92,11 @@ def test_what_does_not_look_like_labels_is_looked_for_in_all(tmp_path):
 
 
 def test_features(tmp_path):
-    for name, content in (("a.svm", "1 3 2\n0 1:1\n"), ("b.svm", "2 3 2\n1 2:1\n0,1 0:1\n"), ("c.svm", "1 4 2\n1 2:1\n")):
+    for name, content in (
+        ("a.svm", "1 3 2\n0 1:1\n"),
+        ("b.svm", "2 3 2\n1 2:1\n0,1 0:1\n"),
+        ("c.svm", "1 4 2\n1 2:1\n"),
+    ):
         (tmp_path / name).write_text(content)
     corpus = read([tmp_path / "a.svm", tmp_path / "b.svm"])
     assert corpus.X.shape == (3, 3) and corpus.Y.toarray().tolist() == [[1, 0], [0, 1], [1, 1]]

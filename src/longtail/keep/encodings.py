@@ -62,7 +62,9 @@ def is_utf8(name: str) -> bool:
     return codecs.lookup(name).name in ("utf-8", "utf-8-sig")
 
 
-def to_utf8(blocks: Iterator[bytes], encoding: Encoding, given: str | None, fallback: str = FALLBACK) -> Iterator[bytes]:
+def to_utf8(
+    blocks: Iterator[bytes], encoding: Encoding, given: str | None, fallback: str = FALLBACK
+) -> Iterator[bytes]:
     """The same text in UTF-8, without a byte order mark.
 
     What cannot be decoded becomes bytes that are no UTF-8 either, so that whoever decodes the line says so.

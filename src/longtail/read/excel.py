@@ -60,7 +60,10 @@ def sheet_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[Any]]]:
 
     number = 0
     try:
-        with path.open("rb") as file, closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
+        with (
+            path.open("rb") as file,
+            closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book,
+        ):
             sheet = _sheet(book, path, reading)
             total = sheet.max_row
             sheet.reset_dimensions()  # files lie about them
@@ -73,7 +76,9 @@ def sheet_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[Any]]]:
     except InputError:
         raise
     except Exception as error:  # openpyxl raises whatever a damaged file leads it to
-        raise InputError(path, f"not a readable Excel file: {first_line(error)}", number + 1 if number else None) from None
+        raise InputError(
+            path, f"not a readable Excel file: {first_line(error)}", number + 1 if number else None
+        ) from None
     if not number:
         raise InputError(reading.report.source, "the sheet is empty")
 

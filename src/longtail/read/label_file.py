@@ -18,7 +18,17 @@ from longtail.read.skos import FORMATS as RDF_FORMATS
 from longtail.run import Run
 
 #: Endings of files that may hold labels; the first that is there counts.
-ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".txt", ".xlsx", *(e for e in RDF_FORMATS if e != ".xml"))
+ENDINGS = (
+    ".jsonl",
+    ".ndjson",
+    ".json",
+    ".csv",
+    ".tsv",
+    ".tab",
+    ".txt",
+    ".xlsx",
+    *(e for e in RDF_FORMATS if e != ".xml"),
+)
 
 NAME_FIELDS = ("label", "uid", "id", "name")
 TEXT_FIELDS = ("text", "title")

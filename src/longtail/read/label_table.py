@@ -55,7 +55,9 @@ class LabelTable:
             language = self._language([number for number in numbers if number >= 0], documents)
             texts = self.languages[language]
             others = [f"{self.path}::{other}" for other in self.languages if other != language]
-            report.notes.append(f"label texts are in '{language}', as the documents are; others: {', '.join(others[:6])}")
+            report.notes.append(
+                f"label texts are in '{language}', as the documents are; others: {', '.join(others[:6])}"
+            )
         return [texts[number] if number >= 0 else "" for number in numbers]
 
     def _language(self, numbers: Sequence[int], documents: Iterable[str]) -> str:
@@ -67,6 +69,8 @@ class LabelTable:
 
         def known(language: str) -> int:
             names = (self.languages[language][number].partition("\n")[0] for number in looked_at)
-            return sum(bool(found) and words.issuperset(found) for found in (_WORD.findall(name.casefold()) for name in names))
+            return sum(
+                bool(found) and words.issuperset(found) for found in (_WORD.findall(name.casefold()) for name in names)
+            )
 
         return max(self.languages, key=known)

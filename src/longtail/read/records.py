@@ -38,7 +38,9 @@ def read_records(records: Iterable[Numbered], reading: Reading) -> Iterator[Corp
         yield with_sensible_labels(corpus, reading)
 
 
-def with_columns(there: Sequence[str], reading: Reading, source: str, line: int | None = None) -> tuple[list[str], Reading]:
+def with_columns(
+    there: Sequence[str], reading: Reading, source: str, line: int | None = None
+) -> tuple[list[str], Reading]:
     """The columns of a table that are to be read, and the reading that knows what each of them is.
 
     source  and line, where the names of the columns stand, for messages

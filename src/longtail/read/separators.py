@@ -94,7 +94,9 @@ def _written_out(cell: str) -> Any:
         pass
     if cell == "[]" or _PYTHON_LIST.fullmatch(cell):
         try:
-            return ast.literal_eval(cell)
+            names = ast.literal_eval(cell)
+            "".join(map(str, names)).encode()  # half surrogates are no text
+            return names
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             pass
     raise RecordError(f"the labels {cell[:40]} look like a list but are not JSON (names go in double quotes)")

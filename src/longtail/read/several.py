@@ -111,5 +111,3 @@ def _all_labels(parts: list[Corpus], reading: Reading) -> LabelIndex:
 
 def _kind(corpus: Corpus) -> str:
     return "features" if corpus.texts is None else "texts"
-
-

@@ -6,15 +6,11 @@ broader concepts follow, one per line, for methods that learn from label texts.
 
 from __future__ import annotations
 
-import io
-import logging
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from longtail.errors import InputError, UsageError, first_line
+from longtail.errors import InputError, UsageError
 from longtail.keep.streams import Stream, bare_name, open_stream
 from longtail.read.label_table import LabelTable
 from longtail.run import Run
@@ -30,9 +26,6 @@ FORMATS = {
     ".skos": "xml",
     ".xml": "xml",
 }
-
-#: A vocabulary that unpacks to more than this is not one.
-MOST_BYTES = 1 << 31
 
 #: What a predicate says, by the last part of its address: SKOS's own words, and those of the GND and of MADS.
 _KINDS = (
@@ -76,9 +69,7 @@ def read_skos(path: Path, language: str | None, run: Run) -> LabelTable:
         raise UsageError(f"{path}: no names in the language '{language}'; there are: {', '.join(spoken)}")
     wanted = [language] if language is not None else spoken
     texts = {one: [concepts.text(name, one, there) for name in names] for one in wanted}
-    return LabelTable(
-        str(path), names, texts[wanted[0]], other_names=concepts.other_names(names), languages=texts
-    )
+    return LabelTable(str(path), names, texts[wanted[0]], other_names=concepts.other_names(names), languages=texts)
 
 
 class _Concepts:
@@ -98,7 +89,7 @@ class _Concepts:
             if spoken is None and above not in self.broader.setdefault(below, []):
                 self.broader[below].append(above)
             return
-        value = " ".join(value.split())
+        value = " ".join(value.encode("utf-8", "replace").decode().split())  # half surrogates are no text
         if not value or spoken is None:
             return
         if kind == "name":
@@ -122,7 +113,12 @@ class _Concepts:
     def text(self, concept: str, spoken: str, there: list[str]) -> str:
         others = self.others.get(concept, {})
         above = [self.name(one, spoken, there) for one in sorted(self.broader.get(concept, ()))]
-        lines = (self.name(concept, spoken, there), *sorted(others.get(spoken, ())), *sorted(others.get("", ())), *above)
+        lines = (
+            self.name(concept, spoken, there),
+            *sorted(others.get(spoken, ())),
+            *sorted(others.get("", ())),
+            *above,
+        )
         return "\n".join(dict.fromkeys(line for line in lines if line))
 
     def other_names(self, concepts: list[str]) -> dict[str, dict[str, int]]:
@@ -144,39 +140,21 @@ class _Concepts:
 
 
 def _parsed(stream: Stream, form: str, run: Run) -> _Concepts:
-    from rdflib import BNode, Graph, Literal
+    from longtail.read.rdf import parse_rdf
 
     concepts = _Concepts()
-    kinds: dict[Any, str | None] = {}
-
+    kinds: dict[str, str | None] = {}
     with run.bar("Reading labels", None) as bar:
 
-        class Sink(Graph):
-            """Takes what counts and forgets the rest, so that memory holds names and not triples."""
+        def take(subject: str, predicate: str, value: str, language: str | None) -> None:
+            bar.advance()
+            if predicate not in kinds:
+                kinds[predicate] = _kind(predicate)
+            kind = kinds[predicate]
+            if kind is not None:
+                concepts.add(kind, subject, value, None if language is None else language.split("-")[0].lower())
 
-            def add(self, triple: Any) -> Any:
-                subject, predicate, value = triple
-                bar.advance()
-                if predicate not in kinds:
-                    kinds[predicate] = _kind(str(predicate))
-                kind = kinds[predicate]
-                if kind is not None and not isinstance(subject, BNode) and not isinstance(value, BNode):
-                    text = isinstance(value, Literal)
-                    spoken = (value.language or "").split("-")[0].lower() if text else None
-                    concepts.add(kind, str(subject), str(value), spoken)
-                return self
-
-        logger = logging.getLogger("rdflib")
-        before = logger.level
-        logger.setLevel(logging.CRITICAL)  # complaints about addresses that are none
-        try:
-            Sink().parse(source=io.BufferedReader(_Bytes(stream)), format=form, publicID="")
-        except InputError:
-            raise
-        except Exception as error:  # whatever a damaged file leads rdflib to, deep nesting included
-            raise InputError(stream.name, f"not readable as {form}: {_reason(error)}", _line(error)) from None
-        finally:
-            logger.setLevel(before)
+        parse_rdf(stream, form, take)
     concepts.complete()
     return concepts
 
@@ -184,45 +162,3 @@ def _parsed(stream: Stream, form: str, run: Run) -> _Concepts:
 def _kind(predicate: str) -> str | None:
     end = re.split("[/#]", predicate)[-1]
     return next((kind for pattern, kind in _KINDS if pattern.fullmatch(end)), None)
-
-
-def _line(error: Exception) -> int | None:
-    """Where another library's parser stopped."""
-    lines = getattr(error, "lines", None)  # rdflib counts line ends
-    if isinstance(lines, int):
-        return lines + 1
-    tell = getattr(error, "getLineNumber", None)
-    return tell() if tell is not None else None
-
-
-def _reason(error: Exception) -> str:
-    for name in ("_why", "getMessage"):
-        said = getattr(error, name, None)
-        if said:
-            return str(said() if callable(said) else said).splitlines()[0][:200]
-    return first_line(error)
-
-
-class _Bytes(io.RawIOBase):
-    """A stream's bytes as a file that ends in an error where there are too many."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._name = stream.name
-        self._chunks: Iterator[bytes] = stream.chunks()
-        self._left = memoryview(b"")
-        self._taken = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, room: Any) -> int:
-        if not self._left:
-            self._left = memoryview(next(self._chunks, b""))
-            self._taken += len(self._left)
-            if self._taken > MOST_BYTES:
-                raise InputError(self._name, f"unpacks to more than {MOST_BYTES >> 30} GB")
-        target = memoryview(room).cast("B")
-        count = min(len(target), len(self._left))
-        target[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count

@@ -93,7 +93,9 @@ def _table(base: sqlite3.Connection, path: Path, reading: Reading) -> str:
     if len(tables) > 1:
         tables = [name for name in tables if _fits(_columns(base, name), reading.options)]
     if len(tables) != 1:
-        raise InputError(path, f"say which table, as in {path.name}::{next(iter(known))}; there are: {', '.join(known)}")
+        raise InputError(
+            path, f"say which table, as in {path.name}::{next(iter(known))}; there are: {', '.join(known)}"
+        )
     if len(known) > 1:
         reading.report.notes.append(f"table '{tables[0]}' is read; {path.name}::TABLE reads another")
     return tables[0]

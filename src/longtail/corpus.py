@@ -304,8 +304,8 @@ class Corpus:
         """The same corpus, marking every pair in which the document is itself the label beside those marked already.
 
         A document is a label if its text is the label's text, the first line of it, or its name, letter case and white
-        space aside, or its id the label's name. Ids that are all whole numbers say nothing, for they may be row numbers; neither does a number
-        as the name of a label that has a text.
+        space aside, or its id the label's name. Ids that are all whole numbers say nothing, for they may be row
+        numbers; neither does a number as the name of a label that has a text.
         """
         n, L = self.Y.shape
         rows, columns = _own_labels(self.labels, self.texts, self.ids)

@@ -76,15 +76,17 @@ def _sqlite() -> bytes:
 
 GERMAN = "Nr;Titel;Beschreibung;Schlagwörter\n1;Käse;Über Käse;Öl / Käse\n2;Öl;Über Öl;Öl / Brot\n"
 SHORT = "the first text\t<http://x/1> <http://x/2>\nünïcode 文\t<http://x/1>\n".encode()
-TURTLE = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+TURTLE = b"""@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
 <http://x/alpha> a skos:Concept ; skos:prefLabel "the alpha"@en, "das Alpha"@de ; skos:altLabel 'first'@en .
-<http://x/beta> skos:prefLabel \"\"\"beta\"\"\" ; skos:broader <http://x/alpha> , [ skos:prefLabel "x" ] ; skos:notation ( 1 2 ) .
-""".encode()
-RDF_XML = """<?xml version="1.0"?><!DOCTYPE r [<!ENTITY s "http://www.w3.org/2004/02/skos/core#">]>
+<http://x/beta> skos:prefLabel \"\"\"beta\"\"\" ; skos:broader <http://x/alpha> ,
+    [ skos:prefLabel "x" ] ; skos:notation ( 1 2 ) .
+"""
+RDF_XML = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY s "http://www.w3.org/2004/02/skos/core#">]>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:skos="&s;">
 <skos:Concept rdf:about="http://x/alpha"><skos:prefLabel xml:lang="en">the alpha</skos:prefLabel>
-<skos:broader rdf:resource="http://x/beta"/><skos:note rdf:parseType="Literal"><b>x</b></skos:note></skos:Concept></rdf:RDF>
-""".encode()
+<skos:broader rdf:resource="http://x/beta"/><skos:note rdf:parseType="Literal"><b>x</b></skos:note></skos:Concept>
+</rdf:RDF>
+"""
 NT = b'<http://x/alpha> <http://www.w3.org/2004/02/skos/core#prefLabel> "the alpha"@en .\n' * 3
 JSONL = "\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS).encode()
 SOFT = b'{"text": "a", "labels": {"x": 0.5, "y": 1}}\n{"text": "b", "labels": ["x", 3]}\n'

@@ -75,7 +75,7 @@ def test_skos(tmp_path, name, content, encoding):
     german = f"{path}::de"
     table = read_labels(german)
     assert table.names == ["http://ex.org/1", "http://ex.org/2", "http://ex.org/3"]
-    assert [text.split("\n") for text in table.texts][0] == ["Käse", "Quark", "Lebensmittel"]
+    assert table.texts[0].split("\n") == ["Käse", "Quark", "Lebensmittel"]
     assert table.texts[2] == "Lebensmittel"
     corpus = read(documents(tmp_path / "d.jsonl", "http://ex.org/1", "http://ex.org/2"), labels=german)
     assert corpus.labels.title(0) == "Käse" and corpus.labels.text(0) == "Käse\nQuark\nLebensmittel"
@@ -143,11 +143,12 @@ RDF = """<?xml version="1.0"?>
 <s:Concept rdf:about="http://ex.org/1">%s</s:Concept></rdf:RDF>
 """
 NAMESPACES = " ".join(f"xmlns:p{n}='x:{n}'" for n in range(5000))
-LAUGHS = """<?xml version="1.0"?>
-<!DOCTYPE rdf:RDF [<!ENTITY a0 "ha">%s]>
+ENTITIES = "".join("<!ENTITY a{} '{}'>".format(n, f"&a{n - 1};" * 10) for n in range(1, 31))
+LAUGHS = f"""<?xml version="1.0"?>
+<!DOCTYPE rdf:RDF [<!ENTITY a0 "ha">{ENTITIES}]>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:s="http://www.w3.org/2004/02/skos/core#">
 <s:Concept rdf:about="http://ex.org/1"><s:prefLabel>&a30;</s:prefLabel></s:Concept></rdf:RDF>
-""" % "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 31))
+"""
 OUTSIDE = """<?xml version="1.0"?>
 <!DOCTYPE rdf:RDF [<!ENTITY x SYSTEM "%s">]>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:s="http://www.w3.org/2004/02/skos/core#">

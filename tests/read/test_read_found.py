@@ -85,7 +85,7 @@ def test_nothing_that_fits(tmp_path):
     asked = "columns are: Nr, Buch, Inhaltliches, Worte; name them with --text-field, --labels-field"
     assert str(caught.value) == f"{path}:1: {asked}"
     assert read(path, text_field="Buch", labels_field="Worte").texts == ["a"]
-    with pytest.raises(InputError, match="name one with --labels-field"):
+    with pytest.raises(InputError, match=r"name one with --labels-field"):
         read(path, text_field="Buch")
     assert read_texts(path, text_field=["Buch", "Inhaltliches"]).texts == ["a b"]
 
@@ -223,7 +223,7 @@ def test_separators(texts, expected):
 )
 def test_cells(cell, names):
     if names is None:
-        with pytest.raises(Exception, match="not JSON"):
+        with pytest.raises(Exception, match=r"not JSON"):
             split_cell(cell, ";")
     else:
         assert split_cell(cell, ";") == names
@@ -271,7 +271,7 @@ def test_unique_labels_are_refused(tmp_path):
 @pytest.mark.parametrize("sign", [";", "|", ",", "\t"])
 def test_labels_with_separators_in_them_are_refused(tmp_path, sign):
     path = rows(tmp_path, [[f"a{n}{sign} b{n}"] for n in range(30)])
-    with pytest.raises(InputError, match="30 of 30 labels hold .*give it with --separator"):
+    with pytest.raises(InputError, match=r"30 of 30 labels hold .*give it with --separator"):
         read(path)
     assert "30 of 30 labels hold" in read_with_report(path, force=True)[1].notes[0]
 
@@ -311,8 +311,8 @@ def test_an_encoding_that_is_set(tmp_path):
         read(path)
     corpus, report = read_with_report(path, encoding="cp1251")
     assert corpus.texts == ["Привет"] and report.notes == []
-    with pytest.raises(UsageError, match="no encoding 'cp12521'; usual ones are"):
+    with pytest.raises(UsageError, match=r"no encoding 'cp12521'; usual ones are"):
         read(path, encoding="cp12521")
     (tmp_path / "d.sqlite").write_bytes(b"SQLite format 3\0")
-    with pytest.raises(UsageError, match="says itself how its text is encoded"):
+    with pytest.raises(UsageError, match=r"says itself how its text is encoded"):
         read(tmp_path / "d.sqlite", encoding="cp1251")

@@ -60,11 +60,11 @@ def test_errors_name_the_file(tmp_path):
         read([good, bad])
     corpus, report = read_with_report([bad, good], skip_bad=True)
     assert corpus.ids == ["0", "2"] and report.skipped == 1 and "b.jsonl:2" in report.problems[0]
-    with pytest.raises(InputError, match="none: no such file"):
+    with pytest.raises(InputError, match=r"none: no such file"):
         read([good, tmp_path / "none"])
-    with pytest.raises(UsageError, match="cannot read a list"):
+    with pytest.raises(UsageError, match=r"cannot read a list"):
         read([])
-    with pytest.raises(UsageError, match="single file"):
+    with pytest.raises(UsageError, match=r"single file"):
         read([good, bad], split="test")
 
 
@@ -76,7 +76,7 @@ def test_labels_and_texts_of_labels(tmp_path):
     assert len(report.notes) == 1 and "2 of 3 labels are listed" in report.notes[0]
     unlabelled = jsonl(tmp_path / "c.jsonl", {"text": "c", "labels": []})
     assert len(read([*files, unlabelled])) == 3
-    with pytest.raises(InputError, match="no document has a label"):
+    with pytest.raises(InputError, match=r"no document has a label"):
         read([unlabelled, unlabelled])
 
 
@@ -86,7 +86,7 @@ def test_what_does_not_look_like_labels_is_looked_for_in_all(tmp_path):
         for part in "ab"
     ]
     assert len(read(files[0])) == 60
-    with pytest.raises(InputError, match="a.jsonl and 1 more: nearly every label is unique"):
+    with pytest.raises(InputError, match=r"a.jsonl and 1 more: nearly every label is unique"):
         read(files)
     assert len(read([files[0], files[0]])) == 120
 
@@ -101,10 +101,10 @@ def test_features(tmp_path):
     corpus = read([tmp_path / "a.svm", tmp_path / "b.svm"])
     assert corpus.X.shape == (3, 3) and corpus.Y.toarray().tolist() == [[1, 0], [0, 1], [1, 1]]
     assert corpus.ids == ["0", "1", "2"] and corpus.labels.names == ["0", "1"]
-    with pytest.raises(InputError, match="has 4 features, but .*a.svm has 3"):
+    with pytest.raises(InputError, match=r"has 4 features, but .*a.svm has 3"):
         read([tmp_path / "a.svm", tmp_path / "c.svm"])
     texts = jsonl(tmp_path / "d.jsonl", {"text": "d", "labels": ["0"]})
-    with pytest.raises(InputError, match="has texts, but .*a.svm has features"):
+    with pytest.raises(InputError, match=r"has texts, but .*a.svm has features"):
         read([tmp_path / "a.svm", texts])
 
 
@@ -119,7 +119,7 @@ def test_a_folder_of_pieces(tmp_path, name):
     assert corpus_bytes(tmp_path) == sum(corpus_bytes(path) for path in tmp_path.glob("*-*.parquet")) or "_" in name
     if name.startswith("part"):
         assert read(tmp_path, usual_split="test").texts == ["a", "b"]
-        with pytest.raises(InputError, match="no data file 'test'"):
+        with pytest.raises(InputError, match=r"no data file 'test'"):
             read(tmp_path, split="test")
     else:
         pieces(tmp_path, name.replace("train", "test"), "c")
@@ -131,7 +131,7 @@ def test_patterns(tmp_path):
     assert read(f"{tmp_path}/part-[01].parquet").texts == ["a", "b"]
     assert read([f"{tmp_path}/part-2.*", tmp_path / "part-0.parquet"]).texts == ["c", "a"]
     assert corpus_bytes(f"{tmp_path}/*.parquet") == corpus_bytes(tmp_path) > 0
-    with pytest.raises(InputError, match="no file matches this pattern"):
+    with pytest.raises(InputError, match=r"no file matches this pattern"):
         read(f"{tmp_path}/*.csv")
     odd = jsonl(tmp_path / "odd[1].jsonl", {"text": "odd", "labels": ["x"]})
     assert read(odd).texts == ["odd"]
@@ -144,5 +144,5 @@ def test_a_folder_of_other_files(tmp_path):
     corpus = read(tmp_path)
     assert corpus.texts == ["a", "b"] and corpus.labels.texts == ["ex"]
     (tmp_path / "2025.csv").write_text("text,labels\nc,x\n")
-    with pytest.raises(InputError, match="no data file 'train'"):
+    with pytest.raises(InputError, match=r"no data file 'train'"):
         read(tmp_path)

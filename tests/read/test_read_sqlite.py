@@ -46,16 +46,16 @@ def test_several_tables_and_views(tmp_path):
         tmp_path / "k.db",
         "CREATE TABLE tags (nr INTEGER, name TEXT)",
         "INSERT INTO tags VALUES (7, 'a'), (7, 'b'), (8, 'c')",
-        "CREATE VIEW joined AS SELECT titel AS text, (SELECT group_concat(name, '|') FROM tags WHERE tags.nr = records.nr)"
-        " AS labels FROM records",
+        "CREATE VIEW joined AS SELECT titel AS text,"
+        " (SELECT group_concat(name, '|') FROM tags WHERE tags.nr = records.nr) AS labels FROM records",
         rows=ROWS[:2],
     )
     corpus, report = read_with_report(path)
     assert corpus.texts == ["Käse", "Öl"] and report.notes[0] == "table 'records' is read; k.db::TABLE reads another"
     assert names_of(read(f"{path}::joined")) == [["a", "b"], ["c"]]
-    with pytest.raises(InputError, match="no table 'record'; did you mean 'records'"):
+    with pytest.raises(InputError, match=r"no table 'record'; did you mean 'records'"):
         read(f"{path}::record")
-    with pytest.raises(InputError, match="say which table, as in k.db::joined; there are: joined, records, tags"):
+    with pytest.raises(InputError, match=r"say which table, as in k.db::joined; there are: joined, records, tags"):
         read(path, text_field="nowhere")
 
 
@@ -84,10 +84,10 @@ def test_bad_rows_and_files(tmp_path):
     with pytest.raises(InputError, match=r"cannot be read: database disk image is malformed"):
         read(path)
     path.write_bytes(b"SQLite format 3\0" + b"\0" * 100)
-    with pytest.raises(InputError, match="cannot be read: |no table"):
+    with pytest.raises(InputError, match=r"cannot be read: |no table"):
         read(path)
     sqlite3.connect(tmp_path / "empty.db").executescript("CREATE TABLE a (b); DROP TABLE a").close()
-    with pytest.raises(InputError, match="there is no table in the database"):
+    with pytest.raises(InputError, match=r"there is no table in the database"):
         read(tmp_path / "empty.db")
 
 
@@ -101,5 +101,5 @@ def test_names_are_quoted(tmp_path):
 def test_a_schema_runs_nothing(tmp_path):
     """Functions in a view that reach out of the database are not trusted."""
     path = database(tmp_path / "k.sqlite", "CREATE VIEW v AS SELECT load_extension('x') AS text, 'l' AS labels")
-    with pytest.raises(InputError, match="cannot be read: "):
+    with pytest.raises(InputError, match=r"cannot be read: "):
         read(f"{path}::v")

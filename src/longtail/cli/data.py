@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: A file, a folder, a pattern, or several of them.
-Source = Path | str | Sequence[Path]
+Source = Path | str | Sequence[Path] | Sequence[str]
 
 
 def check_reading(source: Source, run: Run) -> None:

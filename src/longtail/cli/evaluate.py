@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,9 +23,7 @@ Reciprocal = Annotated[
 
 def evaluate(
     model: options.Model,
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
-    ],
+    data: options.LabelledData,
     k: Annotated[str, typer.Option("-k", help="Cut-offs, as in 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
     all_labels: Annotated[
         bool,

@@ -97,10 +97,10 @@ SkipBad = Annotated[
 ]
 
 # training
-TrainingData = Annotated[
+LabelledData = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DATA...",
+        metavar="DATA",
         help="Files or folders with texts and labels; FILE.xlsx::SHEET and FILE.sqlite::TABLE choose within a file.",
         show_default=False,
     ),

@@ -27,7 +27,8 @@ BATCH = 4096
 def predict(
     model: options.Model,
     data: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A file with texts, or - for one text per line on standard input.")
+        list[str],
+        typer.Argument(metavar="INPUT", help="Files with texts, or - for one text per line on standard input."),
     ],
     k: Annotated[int, typer.Option("-k", help="How many labels per document.")] = 5,
     output: Annotated[

@@ -28,7 +28,7 @@ STAGES = ("read", "features", "cluster", "train", "save")
 
 
 def train(
-    data: options.TrainingData,
+    data: options.LabelledData,
     output: options.PlannedOutput = None,
     recipe: options.Recipe = None,
     learner: options.Learner = None,

@@ -15,8 +15,8 @@ from longtail.corpus import Corpus
 from longtail.errors import InputError
 from longtail.labels import LabelIndex
 from longtail.read.flaws import RecordError
-from longtail.read.options import ID_FIELDS
 from longtail.read.label_table import LabelTable
+from longtail.read.options import ID_FIELDS
 from longtail.read.reading import Reading
 from longtail.read.separators import split_cell
 from longtail.texts import Packing

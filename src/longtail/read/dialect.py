@@ -23,9 +23,12 @@ _HINT = re.compile(r'"?sep=([,;|\t])"?', re.IGNORECASE)
 
 _QUOTES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("", {"quoting": csv.QUOTE_MINIMAL}),
-    ("quotes inside cells are marked by a backslash", {"quoting": csv.QUOTE_MINIMAL, "escapechar": "\\", "doublequote": False}),
+    (
+        "quotes inside cells are marked by a backslash",
+        {"quoting": csv.QUOTE_MINIMAL, "escapechar": "\\", "doublequote": False},
+    ),
     ("quotes are part of the text", {"quoting": csv.QUOTE_NONE, "quotechar": None}),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ _TITLES = """
 """
 _SUMMARIES = """
     abstract; summary; description; desc; teaser; subtitle; blurb; product description; short description; lead;
-    Beschreibung; Zusammenfassung; Kurzfassung; Kurzbeschreibung; Inhaltsangabe; Referat; Annotation; Abstrakt; Klappentext;
+    Beschreibung; Zusammenfassung; Kurzfassung; Kurzbeschreibung; Inhaltsangabe; Referat; Annotation; Abstrakt;
+    Klappentext;
     résumé; sommaire; extrait; resumen; descripción; resumo; descrição; riassunto; sommario; descrizione; abstracto;
     samenvatting; omschrijving; beschrijving; tiivistelmä; kuvaus; abstrakti; sammanfattning; beskrivning; sammendrag;
     beskrivelse; resumé; streszczenie; opis; abstrakt; popis
@@ -29,19 +30,21 @@ _BODIES = """
     question; review; comment; sentence; sentences; utterance; query; story; note; notes; transcript;
     Volltext; Inhalt; Dokument; Nachricht; Frage; Meldung; Anfrage; Freitext; Kommentar;
     texte; contenu; corps; texte intégral; texto; texto completo; contenido; cuerpo; conteúdo; corpo; testo; contenuto;
-    testo integrale; tekst; inhoud; volledige tekst; teksti; koko teksti; sisältö; innehåll; brödtext; fulltext; innhold;
-    treść; obsah
+    testo integrale; tekst; inhoud; volledige tekst; teksti; koko teksti; sisältö; innehåll; brödtext; fulltext;
+    innhold; treść; obsah
 """
 _LABELS = """
-    labels; label; subject headings; subject heading; subject terms; subjects; keywords; keyword; descriptors; descriptor;
-    index terms; tags; tag; subject; subject uris; topics; topic; categories; category; mesh terms; mesh headings; mesh;
+    labels; label; subject headings; subject heading; subject terms; subjects; keywords; keyword; descriptors;
+    descriptor; index terms; tags; tag; subject; subject uris; topics; topic; categories; category; mesh terms;
+    mesh headings; mesh;
     lcsh; concepts; concept; themes; theme; classes; class; genres; genre; codes; code; terms; target; targets;
     Schlagwörter; Schlagwort; Schlagworte; Schlagwoerter; Schlagwortketten; Schlagwortfolgen; Stichwörter; Stichwort;
     Stichworte; Stichwoerter; Deskriptoren; Themen; Thema; Kategorien; Kategorie; Sachgruppen; Sachgruppe; Fachgebiete;
     Rubriken; Etiketten; Klassen; Klasse; GND;
     mots-clés; mot-clé; mots-matière; descripteurs; sujets; sujet; matières; vedettes-matière; catégories; catégorie;
     thèmes; thème; étiquettes; étiquette; rubriques;
-    palabras clave; palabra clave; descriptores; materias; materia; temas; tema; etiquetas; etiqueta; categorías; categoría;
+    palabras clave; palabra clave; descriptores; materias; materia; temas; tema; etiquetas; etiqueta; categorías;
+    categoría;
     parole chiave; soggetti; soggetto; descrittori; argomenti; argomento; etichette; etichetta; categorie; categoria;
     trefwoorden; trefwoord; onderwerpen; onderwerp; categorieën; sleutelwoorden;
     palavras-chave; palavra-chave; assuntos; assunto; descritores; categorias; etiquetas;

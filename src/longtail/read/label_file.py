@@ -123,8 +123,8 @@ def _records(stream: Stream, place: Place) -> Iterator[tuple[int, Any]]:
 
 def _excel_records(place: Place) -> Iterator[tuple[int, Any]]:
     from longtail.read.excel import sheet_rows
-    from longtail.read.reading import Reading, ReadReport
     from longtail.read.options import ReadOptions
+    from longtail.read.reading import Reading, ReadReport
 
     rows = sheet_rows(place.path, Reading(ReadOptions(), ReadReport(str(place.path)), read_labels, inside=place.inside))
     _, header = next(rows)

@@ -34,7 +34,7 @@ def matching(source: str | Path) -> list[Path] | None:
     text = str(source)
     if text == "-" or not glob.has_magic(text) or exists(text) or place_of(source).inside is not None:
         return None
-    found = sorted(Path(name) for name in glob.glob(text, recursive=True))
+    found = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207  whole paths, ** too
     if not found:
         raise InputError(text, "no file matches this pattern")
     return found

@@ -39,7 +39,7 @@ def parse_rdf(stream: Stream, form: str, take: Take) -> None:
     from rdflib import BNode, Graph, Literal
     from rdflib.parser import create_input_source
 
-    class Sink(Graph):
+    class Sink(Graph):  # type: ignore[misc]  # rdflib is not looked into
         """Hands statements on and keeps nothing, so that memory holds names and not triples."""
 
         def add(self, triple: Any) -> Any:

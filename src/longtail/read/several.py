@@ -79,7 +79,7 @@ def _joined(parts: list[Corpus], reading: Reading) -> Corpus:
         labels=labels,
         Y=sp.csr_matrix(sp.vstack([part.Y for part in aligned], format="csr")),
         texts=None if first.texts is None else [text for part in parts for text in part.texts or ()],
-        X=None if first.X is None else sp.csr_matrix(sp.vstack([part.X for part in parts], format="csr")),
+        X=None if first.X is None else sp.csr_matrix(sp.vstack([part.features for part in parts], format="csr")),
         label_X=first.label_X if same else None,
         ids=PackedTexts.of(ident for part in parts for ident in part.ids or ()),
         reciprocal=_reciprocal(aligned),
@@ -91,8 +91,8 @@ def _reciprocal(parts: list[Corpus]) -> sp.csr_matrix | None:
     """The marked pairs of all of them, if any has some."""
     if all(part.reciprocal is None for part in parts):
         return None
-    marked = [sp.csr_matrix(part.Y.shape, dtype=bool) if part.reciprocal is None else part.reciprocal for part in parts]
-    return sp.csr_matrix(sp.vstack(marked, format="csr"))
+    marked = [sp.csr_matrix(part.Y.shape) if part.reciprocal is None else part.reciprocal for part in parts]
+    return sp.csr_matrix(sp.vstack(marked, format="csr"), dtype=bool)
 
 
 def _all_labels(parts: list[Corpus], reading: Reading) -> LabelIndex:

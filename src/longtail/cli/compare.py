@@ -49,6 +49,7 @@ def compare(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which documents are drawn.")] = 0,
     threads: options.Threads = 0,
     json: options.Json = False,
@@ -74,7 +75,7 @@ def compare(
     if data is None:
         corpus = read_texts(text or [])
     else:
-        how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+        how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
         corpus = how.read(data, run, split="test", need_labels=False)
     pairs = list(zip(names_of(models), taggers, strict=True))
     found = compare_models(pairs, corpus, k, A=A, B=B, reciprocal=reciprocal, run=run)

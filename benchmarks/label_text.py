@@ -122,7 +122,7 @@ def tagger_of(row: dict[str, Any], documents: int) -> Tagger:
     tagger = Tagger(learner, augment=AUGMENT[row["setting"]], seed=row["seed"], threads=1)
     if row["setting"].endswith("-steps"):
         own: Any = tagger.learner
-        own.steps = own.epochs * math.ceil(documents / own.batch)
+        own.steps = own.passes.epochs * math.ceil(documents / own.batch)
     return tagger
 
 

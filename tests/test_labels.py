@@ -213,3 +213,25 @@ def test_sizes_and_names_that_do_not_fit() -> None:
         LabelIndex(["a", "b"], None, np.array([1, 2, 3]))
     with pytest.raises(ValueError, match="1 label names stand twice"):
         _ = LabelIndex(["a", "b", "a"]).ids
+
+
+# texts
+def test_texts_by_name() -> None:
+    labels = index([1, 2, 3], texts=["", "second", "third"])
+    given = labels.with_texts({"label 0": "first", "label 2": "3rd", "label 9": "of no label"})
+    assert given.texts == ["first", "second", "3rd"]
+    assert [given.text(column) for column in range(3)] == given.texts
+    assert given.frequency.tolist() == [1, 2, 3] and given.documents == labels.documents
+    assert labels.texts == ["", "second", "third"], "the index given stays as it is"
+    bare = index([1, 2]).with_texts({"label 1": "one"})
+    assert bare.texts == ["", "one"] and bare.text(0) == "label 0"
+
+
+def test_texts_that_are_not_of_these_labels_are_refused() -> None:
+    with pytest.raises(UsageError, match="the names that texts are given for and the 2 labels of the model"):
+        index([1, 2]).with_texts({"http://elsewhere/1": "one"})
+    with pytest.raises(UsageError, match="empty list"):
+        index([1, 2]).with_texts({})
+    for wrong in ({"label 1": 3}, {7: "seven"}, {"label 0": None}):
+        with pytest.raises(UsageError, match="from label name to text"):
+            index([1, 2]).with_texts(wrong)  # type: ignore[arg-type]

@@ -58,9 +58,9 @@ TEXTS = st.lists(
 def test_as_among_others(name: str, texts: list[str], k: int) -> None:
     together = tagger(name).predict([*texts, ""], k)
     assert [tagger(name).predict([text], k)[0] for text in [*texts, ""]] == together
-    found = max((score for labels in together for _, score in labels), default=1.0)
+    found = max((each.score for labels in together for each in labels), default=1.0)
     assert tagger(name).predict(texts[:1], k, threshold=found / 2)[0] == [
-        (label, score) for label, score in together[0] if score >= found / 2
+        each for each in together[0] if each.score >= found / 2
     ]
 
 

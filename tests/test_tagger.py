@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -127,10 +128,10 @@ class Reverse(Reranker):
 
 def test_predicts_names(tagger: Tagger) -> None:
     (best,) = tagger.predict(["a telescope for the comet"], k=2)
-    assert best[0][0] == "stars"
-    assert 0 < best[1][1] <= best[0][1] <= 1
+    assert best[0].label == best[0].text == "stars"
+    assert 0 < best[1].score <= best[0].score <= 1
     both = tagger.predict(["apple juice by the harbour, anchor and sail, banana and cherry"], k=2)[0]
-    assert {name for name, _ in both} == {"fruit", "boats"}
+    assert {name for name, _, _ in both} == {"fruit", "boats"}
 
 
 def test_more_labels_asked_for_than_there_are(tagger: Tagger) -> None:
@@ -144,13 +145,81 @@ def test_nothing_to_predict(tagger: Tagger) -> None:
 
 
 def test_what_is_not_a_list_of_texts_is_refused(tagger: Tagger) -> None:
-    with pytest.raises(UsageError, match=r'predict\(\["some text"\]\)'):
+    with pytest.raises(UsageError, match=r'a single text goes into a list, as in \["some text"\]'):
         tagger.predict("guitar")
-    with pytest.raises(UsageError, match="document 1 is int, not a text"):
-        tagger.predict(["guitar", 3])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="document 1 is the value 3, not a text"):
+        tagger.predict(["guitar", 3])
     for k in (0, -1, 1.5, True):
         with pytest.raises(UsageError, match="k must be a whole number of at least 1"):
             tagger.predict(["guitar"], k=k)  # type: ignore[arg-type]
+
+
+def test_fitted_and_asked_with_what_people_have() -> None:
+    corpus, test = little_corpus(), little_corpus(20, seed=1)
+    wanted = quick().fit(corpus)
+    subjects = [[corpus.labels.names[c] for c in row.indices] for row in corpus.Y]
+    truth = [[test.labels.names[c] for c in row.indices] for row in test.Y]
+    frame = pd.DataFrame({"title": corpus.texts, "subjects": subjects})
+    new = pd.DataFrame({"title": test.texts, "subjects": truth}, index=[f"book {n}" for n in range(20)])
+    for tagger in (
+        quick().fit(corpus.texts, subjects),
+        quick().fit(frame, text="title", labels="subjects"),
+        quick().fit(frame["title"], frame["subjects"]),
+        quick().fit(frame.to_dict("records"), text="title", labels="subjects", valid=new),
+        quick().fit(corpus.texts, [" | ".join(row) for row in subjects], separator="|", valid=(test.texts, truth)),
+    ):
+        found = tagger.predict(new, text="title")
+        assert found == tagger.predict(test.texts) == wanted.predict(test)
+        assert found.ids == new.index.tolist()
+        report = tagger.evaluate(new, text="title", labels="subjects")
+        assert report.to_dict() == tagger.evaluate(test.texts, truth).to_dict() == wanted.evaluate(test).to_dict()
+    assert quick().fit(frame, text="title", labels="subjects", valid=new).labels_.documents == 60
+    with pytest.raises(UsageError, match="no column 'text' in the DataFrame"):
+        wanted.predict(new)
+    with pytest.raises(UsageError, match="text has no use here"):
+        wanted.predict(test, text="title")
+    with pytest.raises(UsageError, match="the labels are missing"):
+        wanted.evaluate(test.texts)
+
+
+def test_features_are_given_as_a_matrix() -> None:
+    corpus = little_corpus()
+    X = quick().fit(corpus).features.transform(corpus.texts)
+    subjects = [[corpus.labels.names[c] for c in row.indices] for row in corpus.Y]
+    tagger = Tagger({"part": "parabel", "trees": 1}).fit(X, subjects)
+    assert tagger.predict(X, 3) == tagger.predict(X.toarray(), 3)
+    assert tagger.predict(X, 3) == tagger.predict(replace(corpus, texts=None, X=X), 3)
+    assert tagger.evaluate(X, subjects)["P@1"] > 95
+    with pytest.raises(UsageError, match="the matrix has 3 features"):
+        tagger.predict(X[:, :3])
+
+
+def test_labels_go_by_their_texts(tmp_path: Path) -> None:
+    corpus = little_corpus()
+    names = {"stars": "Astronomy", "music": "Music and song", "unknown": "left aside"}
+    subjects = [[corpus.labels.names[c] for c in row.indices] for row in corpus.Y]
+    tagger = quick().fit(corpus.texts, subjects, label_texts=names)
+    tagger.save(tmp_path / "model")
+    for each in (tagger, Tagger.load(tmp_path / "model")):
+        best = {found.label: found.text for labels in each.predict(["telescope", "guitar"], 4) for found in labels}
+        assert best == {"stars": "Astronomy", "music": "Music and song", "fruit": "fruit", "boats": "boats"}
+        assert each.predict(["telescope"], 4)[0] == each.predict(["telescope", ""], 4)[0], "whichever way it goes"
+
+
+def test_texts_for_labels_of_a_model_without(tagger: Tagger, tmp_path: Path) -> None:
+    named = tagger.with_label_texts({"stars": "Astronomy"})
+    asked = ["telescope comet", "guitar piano"]
+    assert [labels[0].text for labels in named.predict(asked)] == ["Astronomy", "music"]
+    assert [labels[0].text for labels in tagger.predict(asked)] == ["stars", "music"], "the model given stays as it is"
+    assert [[(each.label, each.score) for each in labels] for labels in named.predict(asked)] == [
+        [(each.label, each.score) for each in labels] for labels in tagger.predict(asked)
+    ]
+    named.save(tmp_path / "named")
+    assert Tagger.load(tmp_path / "named").predict(asked) == named.predict(asked)
+    with pytest.raises(UsageError, match="no name in common"):
+        tagger.with_label_texts({"planets": "Planets"})
+    with pytest.raises(UsageError, match="not trained yet"):
+        quick().with_label_texts({"stars": "Astronomy"})
 
 
 def test_untrained() -> None:
@@ -411,7 +480,7 @@ def test_features_asked_for_by_name_are_made_and_a_corpus_that_brings_x_keeps_it
 def test_a_threshold_leaves_out_labels_that_score_less(tagger: Tagger) -> None:
     (every,) = tagger.predict(["guitar and piano"], k=4)
     (some,) = tagger.predict(["guitar and piano"], k=4, threshold=0.5)
-    assert some == [pair for pair in every if pair[1] >= 0.5] and 0 < len(some) < len(every)
+    assert some == [each for each in every if each.score >= 0.5] and 0 < len(some) < len(every)
     with pytest.raises(UsageError, match="between 0 and 1"):
         tagger.predict(["guitar"], threshold=2)
 

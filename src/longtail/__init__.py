@@ -11,11 +11,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from longtail.classifier import LongtailClassifier
     from longtail.corpus import Corpus
     from longtail.describe import describe_corpus, describe_labels, describe_model
     from longtail.errors import LongtailError
     from longtail.evaluate import compare, evaluate
+    from longtail.inputs import as_corpus
     from longtail.labels import LabelIndex
+    from longtail.predictions import Prediction
     from longtail.read import ReadOptions, read
     from longtail.scores import Scores
     from longtail.tagger import Tagger
@@ -24,11 +27,14 @@ __version__ = "0.2.0"
 __all__ = [
     "Corpus",
     "LabelIndex",
+    "LongtailClassifier",
     "LongtailError",
+    "Prediction",
     "ReadOptions",
     "Scores",
     "Tagger",
     "__version__",
+    "as_corpus",
     "compare",
     "describe_corpus",
     "describe_labels",
@@ -40,10 +46,13 @@ __all__ = [
 _HOMES = {
     "Corpus": "longtail.corpus",
     "LabelIndex": "longtail.labels",
+    "LongtailClassifier": "longtail.classifier",
     "LongtailError": "longtail.errors",
+    "Prediction": "longtail.predictions",
     "ReadOptions": "longtail.read.options",
     "Scores": "longtail.scores",
     "Tagger": "longtail.tagger",
+    "as_corpus": "longtail.inputs",
     "compare": "longtail.evaluate.comparison",
     "describe_corpus": "longtail.describe.corpus",
     "describe_labels": "longtail.describe.label",

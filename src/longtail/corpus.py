@@ -281,8 +281,8 @@ class Corpus:
         if keep_unknown and unknown:
             renumber[unknown] = len(labels) + np.arange(len(unknown))
             texts = None
-            if labels.texts is not None:
-                texts = [*labels.texts, *(self.labels.text(c) for c in unknown)]
+            if labels.texts is not None or self.labels.texts is not None:
+                texts = [*(labels.texts or [""] * len(labels)), *(self.labels.text(c) for c in unknown)]
             counts = np.concatenate([labels.frequency, np.zeros(len(unknown), dtype=np.int64)])
             names = [*labels.names, *(self.labels.names[c] for c in unknown)]
             labels = LabelIndex(names, texts, counts, labels.documents)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,6 +33,10 @@ class UsageError(LongtailError):
 
 class ModelError(LongtailError):
     """A model directory that is missing something, was altered, or is of another version."""
+
+
+class StoppedError(LongtailError):
+    """Work that was stopped from outside, and what becomes of what it had done; exit code 130."""
 
 
 #: What is said where the system gave less memory than was counted on.
@@ -67,3 +73,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(names)}"
+
+
+def warn(message: str) -> None:
+    """A warning to whoever called the library, in one line."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "longtail":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(printable(message), stacklevel=level)

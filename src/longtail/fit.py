@@ -45,9 +45,9 @@ class Fit:
     hooks: Sequence[Augmenter] = ()
     shard: Shard | None = None
 
-    def child(self, name: str) -> Fit:
+    def child(self, name: str, title: str | None = None) -> Fit:
         """A nested fit with seeds, titles and checkpoints of its own; data and hooks are those of this one."""
-        return replace(self, run=self.run.child(name))
+        return replace(self, run=self.run.child(name, title))
 
     def apart(self) -> Fit:
         """The same fit with a clock of its own."""
@@ -72,7 +72,8 @@ class Fit:
         found = self.recall(key)
         if found is not None:
             try:
-                part.restore(found)
+                with self.run.earlier():
+                    part.restore(found)
                 return part
             except (ValueError, KeyError):  # damaged in a way that the file format does not show
                 pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,7 @@ PROPENSITY_PRESETS: dict[str, tuple[float, float]] = {
     "amazon": (0.6, 2.6),
 }
 
-#: Upper ends of the frequency bands but the last: tail 1-5, middle 6-20, head above.
+#: Band boundaries: the largest count of each frequency band but the last (tail 1-5, middle 6-20, head above).
 BAND_EDGES = (5, 20)
 
 
@@ -86,6 +86,22 @@ class LabelIndex:
     def with_counts(self, counts: NDArray[np.int64], documents: int) -> LabelIndex:
         return LabelIndex(self.names, self.texts, np.asarray(counts, dtype=np.int64), documents)
 
+    def with_texts(self, texts: Mapping[str, str]) -> LabelIndex:
+        """The same labels with other texts, by label name; labels that are not among them keep theirs.
+
+        Names that no label has are left aside, for a vocabulary is often larger than what a model has learnt. Texts
+        of which none belongs to a label are refused: they are of another vocabulary.
+        """
+        for name, text in texts.items():
+            if not isinstance(name, str) or not isinstance(text, str):
+                raise UsageError(f"label texts go from label name to text; {name!r}: {text!r} does not")
+        if not any(name in texts for name in self.names):
+            given = "the names that texts are given for" if texts else "the empty list of label texts"
+            raise UsageError(f"{given} and the {len(self):,} labels of the model have no name in common")
+        before = self.texts or [""] * len(self)
+        found = [texts.get(name, text) for name, text in zip(self.names, before, strict=True)]
+        return LabelIndex(self.names, found, self.counts, self.documents)
+
     def take(self, columns: NDArray[np.integer]) -> LabelIndex:
         """The index of some of the labels, in the order given."""
         names = [self.names[c] for c in columns]
@@ -147,7 +163,7 @@ class LabelIndex:
 def propensity_parameters(
     preset: str = "default", A: float | None = None, B: float | None = None
 ) -> tuple[float, float]:
-    """A and B of a named preset, either of them overridden by a value of one's own."""
+    """A and B of a named preset, either of which may be given instead."""
     if preset not in PROPENSITY_PRESETS:
         raise UsageError(f"unknown propensity preset '{preset}'; {nearest(preset, PROPENSITY_PRESETS)}")
     preset_A, preset_B = PROPENSITY_PRESETS[preset]

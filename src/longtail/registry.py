@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import UsageError, nearest, out_of_memory
-from longtail.part import NAMES, Part, require_field
+from longtail.part import NAMES, Part, default_of, require_field
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -149,9 +149,9 @@ register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
 register("gandalf", "augmenter", "longtail.augment.gandalf:Gandalf", "texts", _GANDALF,
          "Label texts as documents, with correlated labels as soft targets")
 register("labelmix", "augmenter", "longtail.augment.labelmix:LabelMix", "texts", _GANDALF,
-         "Documents joined with the text of one of their labels")
+         "The text of one of its labels appended to the document")
 register("labelmix-tokens", "augmenter", "longtail.augment.labelmix:LabelMixTokens", "tokens", _GANDALF,
-         "The same on the fly: what labelmix is inside networks", "neural")
+         "The same on the fly, inside networks", "neural")
 register("retune", "augmenter", "longtail.augment.retune:Retune", "texts", "-",
          "Second stage without anything generated: rare documents again, frequent labels masked")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
@@ -335,3 +335,26 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(v) for key, v in value.items()}
     return value
+
+
+def shortened(value: Any) -> Any:
+    """A part as one would write it: its name, with the options that differ from their defaults, parts inside alike."""
+    if isinstance(value, list):
+        return [shortened(item) for item in value]
+    if not isinstance(value, Part):
+        return value
+    name = config_of(value)["part"]
+    changed = {f.name: shortened(getattr(value, f.name)) for f in fields(value)
+               if not _same(getattr(value, f.name), default_of(f))}  # fmt: skip
+    return {"part": name, **changed} if changed else str(name)
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether an option has its default; parts are compared by their configurations, which defaults may abbreviate."""
+    if isinstance(value, Part):
+        default = "tfidf" if default == "auto" else default  # features of a learner that reads some
+        return isinstance(default, str | Mapping) and config_of(build(default)) == config_of(value)
+    if isinstance(value, list):
+        same = isinstance(default, list) and len(value) == len(default)
+        return same and all(map(_same, value, default))
+    return bool(value == default)

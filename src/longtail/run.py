@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -57,6 +57,18 @@ class _Silent:
 SILENT: Progress = _Silent()
 
 
+class Watch:
+    """Who is told what a run does beside its bars; this one does not listen."""
+
+    def stage(self, owner: str, name: str) -> AbstractContextManager[None]:
+        """Around a stage; owner  the nested fits around it, outermost first, as in "2 decaf: second stage"."""
+        return nullcontext()
+
+    def earlier(self) -> AbstractContextManager[None]:
+        """Around what a run that was killed has done already: what bars advance by within took no time."""
+        return nullcontext()
+
+
 @dataclass(frozen=True)
 class _Titled:
     """Progress of a nested fit: its titles say whose they are."""
@@ -66,6 +78,22 @@ class _Titled:
 
     def bar(self, title: str, total: float | None) -> _BarContext:
         return self.outer.bar(f"{self.name}: {title}", total)
+
+
+@dataclass(frozen=True)
+class _Within:
+    """Progress of a piece of work whose bar is open already: its own bars move that one on."""
+
+    outer: Bar
+
+    def bar(self, title: str, total: float | None) -> _Within:
+        return self
+
+    def __enter__(self) -> Bar:
+        return self.outer
+
+    def __exit__(self, *exception: object) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -96,6 +124,8 @@ class Run:
     memory       bytes that the process may hold, or None for no limit; never changes a result
     engine       where `map_shared` runs: the threads of this process, or a Ray cluster; never changes a result
     at_once      tasks that go on at the same time where memory allows no more, 0 for one per thread
+    watch        who is told of stages, and of work that need not be done again
+    owner        the nested fits around, outermost first
     """
 
     seed: int = 0
@@ -107,14 +137,21 @@ class Run:
     memory: int | None = None
     engine: Engine = LocalEngine()
     at_once: int = 0
+    watch: Watch = field(default_factory=Watch)
+    owner: str = ""
 
-    def child(self, name: str) -> Run:
-        """The run of something nested: seed, titles and checkpoint folder of its own; its stages count here, too."""
+    def child(self, name: str, title: str | None = None) -> Run:
+        """The run of something nested: seed, titles and checkpoint folder of its own; its stages count here, too.
+
+        title  what a person calls it, and its plan; the name by default
+        """
+        shown = name.replace("/", " ") if title is None else title
         return replace(
             self,
             seed=self.seed_of(name),
-            progress=self.progress if self.progress is SILENT else _Titled(self.progress, name.replace("/", " ")),
+            progress=self.progress if self.progress is SILENT else _Titled(self.progress, shown),
             checkpoints=None if self.checkpoints is None else self.checkpoints / name.replace("/", "-"),
+            owner=f"{self.owner}: {shown}" if self.owner else shown,
         )
 
     def apart(self) -> Run:
@@ -124,6 +161,10 @@ class Run:
     def on_one_thread(self) -> Run:
         """The same run for work that is one of many tasks already."""
         return replace(self, threads=1, progress=SILENT)
+
+    def within(self, bar: Bar) -> Run:
+        """The same run for a piece of the work that a bar shows: bars of the piece move that one on."""
+        return replace(self, progress=_Within(bar))
 
     def silent(self) -> Run:
         """The same run without progress bars."""
@@ -151,13 +192,18 @@ class Run:
         """Adds the time spent inside to `seconds[name]`, but for stages within it, which count for themselves."""
         start, counted = time.perf_counter(), sum(self.seconds.values())
         try:
-            yield
+            with self.watch.stage(self.owner, name):
+                yield
         finally:
             own = time.perf_counter() - start - (sum(self.seconds.values()) - counted)
             self.seconds[name] = self.seconds.get(name, 0.0) + max(0.0, own)
 
     def bar(self, title: str, total: float | None) -> _BarContext:
         return self.progress.bar(title, total)
+
+    def earlier(self) -> AbstractContextManager[None]:
+        """Around what a run that was killed has done already."""
+        return self.watch.earlier()
 
     def map(
         self,

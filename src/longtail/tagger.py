@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
@@ -14,13 +15,15 @@ from numpy.typing import NDArray
 from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
 from longtail.fit import Fit
+from longtail.inputs import Names, as_corpus, documents_of, refuse
 from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
 from longtail.learners import planning
 from longtail.learners.pipeline import Pipeline
 from longtail.memory import give_back
-from longtail.part import Part, default_of, restoring_checked_arrays
+from longtail.part import Part, restoring_checked_arrays
 from longtail.plan import Plan, Sizes
-from longtail.registry import build, check_bounds, check_registered, config_of, name_of
+from longtail.predictions import Prediction, PredictionLists
+from longtail.registry import check_bounds, check_registered, config_of, name_of, shortened
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere
@@ -97,16 +100,27 @@ class Tagger:
     # fitting
     def fit(
         self,
-        corpus: Corpus,
+        documents: Any,
+        labels: Any = None,
         *,
-        valid: Corpus | None = None,
+        text: Names = None,
+        separator: str | None = None,
+        label_texts: Mapping[str, str] | None = None,
+        valid: Any = None,
         run: Run | None = None,
         shard: tuple[int, int] | None = None,
     ) -> Self:
-        """Trains every part in turn; the corpus given stays as it is.
+        """Trains every part in turn; what is given stays as it is.
 
+        documents, labels, text, separator, label_texts  as of `longtail.as_corpus`: fit(texts, labels),
+               fit(table, text="title", labels="subjects"), fit(corpus)
+        valid  documents of the same kind for learners that stop by them; (texts, labels) where both are apart
         shard  (number, count): keep only a share of the labels, as one of several parts of the model
         """
+        corpus = as_corpus(documents, labels, text=text, separator=separator, label_texts=label_texts)
+        if valid is not None and not isinstance(valid, Corpus):
+            apart = isinstance(valid, tuple)
+            valid = as_corpus(*valid) if apart else as_corpus(valid, labels, text=text, separator=separator)
         run = run or self._run()
         share = None if shard is None else Shard.of(*shard)
         check_shard(self.pipeline, share)
@@ -135,20 +149,32 @@ class Tagger:
 
     # predicting
     def predict(
-        self, documents: Sequence[str] | Corpus, k: int = 5, *, threshold: float = 0.0, run: Run | None = None
-    ) -> list[list[tuple[str, float]]]:
-        """The k best label names of each document with their scores, best first, those below the threshold left out."""
-        if isinstance(documents, str):
-            raise UsageError('predict takes a list of texts: predict(["some text"]), not predict("some text")')
+        self, documents: Any, k: int = 5, *, text: Names = None, threshold: float = 0.0, run: Run | None = None
+    ) -> PredictionLists:
+        """The k best labels of each document with texts and scores, best first, those below the threshold left out.
+
+        documents  texts, a table or rows with a column of texts, features for models trained on such, or a Corpus
+        text       the column with the text, "text" unless given; several are joined by a space
+        """
         if not 0 <= threshold <= 1:
             raise UsageError(f"the threshold must lie between 0 and 1, not {threshold:g}")
-        if run is None and isinstance(documents, list) and len(documents) == 1:
+        if run is None and type(documents) is list and len(documents) == 1 and text is None:
             found = self._of_one_text(documents[0], k)
             if found is not None:
-                return [self._named(*found, threshold)]
-        corpus = documents if isinstance(documents, Corpus) else self.corpus_of(documents)
+                return PredictionLists([self._named(*found, threshold)])
+        corpus, given = self._asked(documents, text)
         scores = self.score(corpus, k, run=run)
-        return [self._named(ids, values, threshold) for ids, values in zip(scores.ids, scores.values, strict=True)]
+        named = [self._named(ids, values, threshold) for ids, values in zip(scores.ids, scores.values, strict=True)]
+        return PredictionLists.of(named, given)
+
+    def _asked(self, documents: Any, text: Names) -> tuple[Corpus, Sequence[Any] | None]:
+        """Documents to predict as a corpus, and their ids as they were given."""
+        if isinstance(documents, Corpus):
+            refuse(text=text, because="a Corpus has its texts already")
+            return documents, documents.ids
+        found = documents_of(documents, text)
+        name = "the matrix" if found.texts is None else "texts"
+        return self._unlabelled(found.size, texts=found.texts, X=found.X, name=name), found.ids
 
     def _of_one_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
         """Labels and scores of one text without the overhead of a corpus; None where only the general way will do."""
@@ -157,10 +183,10 @@ class Tagger:
             return None  # refused there
         return self.pipeline.score_text(text, k)
 
-    def _named(self, ids: NDArray[np.int32], values: NDArray[np.float32], threshold: float) -> list[tuple[str, float]]:
-        names = self.labels_.names
+    def _named(self, ids: NDArray[np.int32], values: NDArray[np.float32], threshold: float) -> list[Prediction]:
+        names, texts = self.labels_.names, self.labels_.texts
         return [
-            (names[label], value)
+            Prediction(name := names[label], name if texts is None else texts[label] or name, value)
             for label, value in zip(ids.tolist(), values.tolist(), strict=True)
             if label >= 0 and value >= threshold
         ]
@@ -184,40 +210,48 @@ class Tagger:
 
     def corpus_of(self, texts: Sequence[str]) -> Corpus:
         """Texts without targets as a corpus over the model's labels."""
+        return self._asked(list(texts), None)[0]
+
+    def _unlabelled(self, size: int, **given: Any) -> Corpus:
         self._require_fitted()
-        texts = list(texts)
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise UsageError(f"document {number} is {type(text).__name__}, not a text")
-        Y = sp.csr_matrix(sp.coo_array((len(texts), len(self.labels_)), dtype=np.float32))
-        return Corpus(labels=self.labels_, Y=Y, texts=texts, name="texts")
+        Y = sp.csr_matrix(sp.coo_array((size, len(self.labels_)), dtype=np.float32))
+        return Corpus(labels=self.labels_, Y=Y, **given)
+
+    def with_label_texts(self, texts: Mapping[str, str]) -> Self:
+        """The same model, which calls labels by other texts, given by label name; what was learnt stays as it is."""
+        self._require_fitted()
+        other = copy.copy(self)
+        other.labels_ = self.labels_.with_texts(texts)
+        return other
 
     def evaluate(
-        self, corpus: Corpus, *, all_labels: bool = False, run: Run | None = None, **options: Unpack[Options]
+        self,
+        documents: Any,
+        labels: Any = None,
+        *,
+        text: Names = None,
+        separator: str | None = None,
+        all_labels: bool = False,
+        run: Run | None = None,
+        **options: Unpack[Options],
     ) -> Report:
-        """Metrics on a corpus with known labels, matched to the model's by name; options as of `longtail.evaluate`.
+        """Metrics on documents with known labels, matched to the model's by name; options as of `longtail.evaluate`.
 
-        Labels the model never saw are left out of the truth, or with `all_labels` count as misses.
+        Documents and their labels are given as to `fit`. Labels the model never saw are left out of the truth, or with
+        `all_labels` count as misses; the report says how many there are, and has the figures of both ways where they
+        differ.
         """
-        from longtail.evaluate import evaluate
-        from longtail.evaluate.report import Settings
+        from longtail.evaluate.unseen import depth_for, evaluate_on
 
         self._require_fitted()
+        corpus = as_corpus(documents, labels, text=text, separator=separator)
         run = run or self._run()
-        settings = Settings(**options)
-        aligned = corpus.aligned(self.labels_, keep_unknown=all_labels)
-        if not all_labels:
-            # files with numbered columns list labels that no training document has
-            aligned = aligned.without_unseen()
-        # pairs of a document with itself are taken out of the ranking before it is cut at k
-        depth = max(settings.ks)
-        if aligned.reciprocal is not None and aligned.reciprocal.nnz:
-            depth += int(np.diff(aligned.reciprocal.indptr).max())
+        depth = depth_for(corpus, self.labels_, **options)
         with run.stage("predict"):
-            scores = self.score(aligned, depth, run=run)
+            scores = self.score(corpus.aligned(self.labels_), depth, run=run)
         with run.stage("evaluate"):
             options.setdefault("rng", run.rng("bootstrap"))
-            return evaluate(scores, aligned, **options)
+            return evaluate_on(scores, corpus, self.labels_, all_labels, **options)
 
     # keeping
     def convert(self, weights: str) -> Self:
@@ -334,11 +368,11 @@ class Tagger:
 
     def __repr__(self) -> str:
         """As one would write it: only what differs from the defaults."""
-        shown = [f"learner={_short(self.learner)!r}"]
-        if _short(self.features) not in ("auto", "tfidf") and "X" in self.learner.capabilities.needs:
-            shown.append(f"features={_short(self.features)!r}")
+        shown = [f"learner={shortened(self.learner)!r}"]
+        if shortened(self.features) not in ("auto", "tfidf") and "X" in self.learner.capabilities.needs:
+            shown.append(f"features={shortened(self.features)!r}")
         lists: dict[str, Sequence[Part]] = {"augment": self.augment, "rerank": self.rerank}
-        shown += [f"{name}={[_short(part) for part in parts]!r}" for name, parts in lists.items() if parts]
+        shown += [f"{name}={[shortened(part) for part in parts]!r}" for name, parts in lists.items() if parts]
         shown += [f"{name}={getattr(self, name)}" for name in ("seed", "threads") if getattr(self, name)]
         return f"Tagger({', '.join(shown)})"
 
@@ -349,26 +383,3 @@ class Tagger:
     def _require_fitted(self) -> None:
         if not hasattr(self, "labels_"):
             raise UsageError("this tagger is not trained yet: call fit, or Tagger.load")
-
-
-def _short(value: Any) -> Any:
-    """A part as one would write it: its name, with the options that differ from their defaults, parts inside alike."""
-    if isinstance(value, list):
-        return [_short(item) for item in value]
-    if not isinstance(value, Part):
-        return value
-    name = config_of(value)["part"]
-    changed = {f.name: _short(getattr(value, f.name)) for f in fields(value)
-               if not _same(getattr(value, f.name), default_of(f))}  # fmt: skip
-    return {"part": name, **changed} if changed else str(name)
-
-
-def _same(value: Any, default: Any) -> bool:
-    """Whether an option has its default; parts are compared by their configurations, which defaults may abbreviate."""
-    if isinstance(value, Part):
-        default = "tfidf" if default == "auto" else default  # features of a learner that reads some
-        return isinstance(default, str | Mapping) and config_of(build(default)) == config_of(value)
-    if isinstance(value, list):
-        same = isinstance(default, list) and len(value) == len(default)
-        return same and all(map(_same, value, default))
-    return bool(value == default)

@@ -107,7 +107,7 @@ def test_a_label_is_found_by_words_that_only_its_text_has() -> None:
     corpus = Corpus(labels=labels, Y=Y, texts=texts).counted()
     tagger = Tagger(ONE_TREE, augment=["gandalf"]).fit(corpus)
     found = tagger.predict(["zebra", "granite"], k=1)
-    assert [names[0][0] for names in found] == ["animal", "mineral"]
+    assert [labels[0].label for labels in found] == ["animal", "mineral"]
     plain = Tagger(ONE_TREE).fit(corpus)
     assert plain.predict(["zebra"]) == plain.predict(["quagga"]), "plain, it is a word as any that nobody has seen"
 

@@ -34,7 +34,7 @@ def test_a_model_is_converted_and_what_changes_is_shown(
     assert (out / "learner.safetensors").stat().st_size < (exact / "learner.safetensors").stat().st_size
     texts = ["apple banana cherry", "sail the harbour"]
     for one, other in zip(converted.predict(texts, 1), original.predict(texts, 1), strict=True):
-        assert one[0][0] == other[0][0] and one[0][1] == pytest.approx(other[0][1], abs=0.02)
+        assert one[0].label == other[0].label and one[0].score == pytest.approx(other[0].score, abs=0.02)
 
 
 def test_json_says_the_same_in_bytes_and_percent(command: Command, exact: Path, data: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -17,7 +18,12 @@ def test_the_list_says_when_to_take_which(command: Command) -> None:
     assert result.code == 0 and len(listed) == 10
     shown = " ".join(result.out.split())
     for recipe in listed:
-        assert recipe["recipe"] in shown and " ".join(recipe["when"].split()[:2]) in shown
+        assert recipe["recipe"] in shown and " ".join(recipe["when"].split()) in shown, "nothing is cut"
+    lines = result.out.splitlines()
+    assert lines[0] == "Try these first" and max(map(len, lines)) <= 80
+    order = [line.split()[0] for line in lines if re.match(r"  [a-z]", line)]
+    assert order[:3] == ["bonsai", "label-text", "inverse-propensity"]
+    assert sorted(order) == [recipe["recipe"] for recipe in listed]
     assert "needs longtail[neural]" in shown, "brackets are no markup"
 
 

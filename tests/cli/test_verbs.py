@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from cli_helpers import TOPICS, Command, documents, write_jsonl
 
+from longtail.tagger import Tagger
+
 
 def test_train(command: Command, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "model"
@@ -110,6 +112,16 @@ def test_predict(command: Command, model: Path, data: Path, tmp_path: Path) -> N
     assert again.out == output.read_text(encoding="utf-8"), "without -o the same goes to standard output"
 
 
+def test_predict_shows_texts_of_labels_that_have_one(command: Command, model: Path, tmp_path: Path) -> None:
+    tagger = Tagger.load(model).with_label_texts({"music": "Music and song", "fruit": "fruit"})
+    tagger.save(tmp_path / "named")
+    result = command("predict", tmp_path / "named", "-", "-k", "4", stdin=b"a guitar concert")
+    labels = json.loads(result.out)["labels"]
+    assert labels[0] == {"label": "music", "text": "Music and song", "score": labels[0]["score"]}
+    assert list(labels[0]) == ["label", "text", "score"]
+    assert all(set(each) == {"label", "score"} for each in labels[1:]), "a text that is the name tells nothing more"
+
+
 def test_predict_in_batches_is_the_same(
     command: Command, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,10 +194,20 @@ def test_inspect_a_model(command: Command, model: Path, tmp_path: Path) -> None:
 
 
 def test_methods(command: Command) -> None:
+    from longtail.registry import entries
+
     result = command("methods")
     assert result.code == 0
     for word in ("one-vs-all", "parabel", "bonsai", "ensemble", "Khandagale", "learner"):
         assert word in result.out
+    lines = result.out.splitlines()
+    assert lines[0].startswith("Try these first") and [line.split()[1] for line in lines[1:4]] == [
+        "bonsai", "label-text", "inverse-propensity"
+    ]  # fmt: skip
+    assert max(map(len, lines)) <= 80
+    whole = " ".join(result.out.split())
+    for entry in entries():
+        assert entry.name in whole and entry.summary in whole, "nothing is cut"
     parts = json.loads(command("methods", "--json").out)
     assert {"part", "kind", "space", "paper", "summary"} <= set(parts[0])
     assert {"tfidf", "bonsai", "decoupled"} <= {part["part"] for part in parts}
@@ -225,4 +247,4 @@ def test_hardware_and_validation_data_that_nothing_uses(command: Command, data: 
         refused = command(*train, *option)
         assert refused.code == 2 and f"{option[0]} is for networks" in refused.err
     told = command(*train, "--valid", data / "test.jsonl")
-    assert told.code == 0 and "makes no use of it" in told.err
+    assert told.code == 0 and "--valid has no effect" in told.err

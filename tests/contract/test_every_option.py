@@ -33,7 +33,7 @@ WORDS = """
     garden tree flower rain cloud winter summer spring forest river mountain valley music piano guitar song concert
     dance theatre actor stage poem water earth fire stone metal glass paper house door window street market church
     school teacher student book letter story king queen soldier war peace law court judge money bank trade engine train
-    bridge road horse dog cat bird fish doctor nurse hospital science number star moon sun light colour shadow dream
+    bridge road horse dog cat bird fish doctor nurse hospital science number star moon sun light colour lighthouse dream
 """.split()  # noqa: SIM905
 
 
@@ -83,6 +83,7 @@ BASES: dict[str, Config] = {
     "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3, "balance": 10.0},
     "inverse-propensity": {"depth": 10},
     "nearest-documents": {"neighbours": 8},
+    "tfidf": {"language": "de"},
     "dense": {"source": "words", "vectors": "glove-6b-50d"},
     "join": {"parts": ["tfidf", {"part": "tfidf", "ngrams": 2}]},
     "attentionxml": {**ATTENTION, "tree": "always", "branches": 3, "top": 4, "candidates": 2, "least_steps": 4},

@@ -24,6 +24,7 @@ from longtail.tagger import Tagger
 #: Training counts: label 0 is rare, label 3 was never seen.
 COUNTS = [2, 9, 30, 0]
 TRUTH: list[Any] = [{0}, {1, 2}, {2}, {3}, set()]
+TWICE = [(f"label {c}", f"label {c}") for c in range(4)]  # labels without a text are called by their names
 LABELS = LabelIndex([f"label {c}" for c in range(4)], None, np.array(COUNTS), 1000)
 
 
@@ -47,10 +48,10 @@ def test_by_hand() -> None:
         (100, 3), (pytest.approx(66.6667), 3)
     ]  # fmt: skip
     example = found.example(0)
-    assert (example.id, example.text, example.labels) == ("0", None, [TrueLabel("label 0", 2)])
+    assert (example.id, example.text, example.labels) == ("0", None, [TrueLabel("label 0", "label 0", 2)])
     assert example.predictions == [
-        ("first", [PredictedLabel("label 0", 1.0, True, 2), PredictedLabel("label 1", 0.5, False, 9)]),
-        ("second", [PredictedLabel("label 1", 1.0, False, 9), PredictedLabel("label 2", 0.5, False, 30)]),
+        ("first", [PredictedLabel(*TWICE[0], 1.0, True, 2), PredictedLabel(*TWICE[1], 0.5, False, 9)]),
+        ("second", [PredictedLabel(*TWICE[1], 1.0, False, 9), PredictedLabel(*TWICE[2], 0.5, False, 30)]),
     ]
     assert found.example(4).labels == []
 
@@ -105,7 +106,7 @@ def test_labels_are_matched_by_name() -> None:
     assert [right[:, 0].tolist() for right in both.right] == [[True, True, True], [True, True, True]]
     (_, first), (_, second) = both.example(0).predictions
     assert (first[0].training_documents, second[0].training_documents) == (2, 1), "each model's own counts"
-    assert both.example(0).labels == [TrueLabel("label 0", 2)], "the larger of the two"
+    assert both.example(0).labels == [TrueLabel("label 0", "label 0", 2)], "the larger of the two"
 
 
 def test_own_labels_are_taken_out_before_the_cut() -> None:
@@ -142,7 +143,7 @@ def test_taggers_and_texts_without_labels() -> None:
         None,
     )
     names = [[label.label for label in found.example(row).predictions[0][1]] for row in range(3)]
-    assert names == [[name for name, _ in labels] for labels in tagger.predict((corpus.texts or [])[:3], k=2)]
+    assert names == [[each.label for each in labels] for labels in tagger.predict((corpus.texts or [])[:3], k=2)]
 
 
 def test_refused() -> None:

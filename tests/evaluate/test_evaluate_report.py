@@ -47,7 +47,7 @@ def test_the_printed_table():
     assert lines[2].split() == ["P", "50.00", "50.00"]
     assert any(line.split() == ["middle", "6-20", "1", "0", "-", "-"] for line in lines)
     assert "PSnDCG normalised by 'mean'" in text
-    assert lines[-1] == "Not counted: 1 of 3 documents, as they have no known label."
+    assert lines[-1] == "Not counted: 1 of 3 documents, because they have no known label."
 
 
 def test_labels_without_training_counts_are_pointed_out():

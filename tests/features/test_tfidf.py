@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+import longtail.registry  # noqa: F401  gives parts the names that messages call them by
 from longtail.errors import UsageError
 from longtail.features.tfidf import Tfidf
 from longtail.features.tokenise import tokenise

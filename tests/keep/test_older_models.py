@@ -34,8 +34,8 @@ def assert_predicts_as_before(tagger: Tagger, name: str) -> None:
     kept = json.loads((FIXTURES / f"{name}.json").read_text())
     given = tagger.predict(kept["asked"], k=kept["k"])
     for found, before in zip(given, kept["given"], strict=True):
-        assert [label for label, _ in found] == [label for label, _ in before]
-        assert [score for _, score in found] == pytest.approx([score for _, score in before], abs=1e-6)
+        assert [each.label for each in found] == [label for label, _ in before]
+        assert [each.score for each in found] == pytest.approx([score for _, score in before], abs=1e-6)
 
 
 def test_a_linear_model_predicts_as_before() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ from longtail.learners.linear import fastxml
 from longtail.learners.linear.fastxml import FastXML, PfastreXML
 from longtail.learners.linear.label_tree import Bonsai, Parabel
 from longtail.learners.linear.one_vs_all import OneVsAll
-from longtail.run import Run
+from longtail.learners.linear.resume import Pieces
+from longtail.run import Run, Watch
 
 CORPUS = synthetic(documents=300, labels=40, words=300, words_per_document=12, seed=3).counted()
 
@@ -23,18 +27,19 @@ class KilledError(Exception):
     pass
 
 
-class Bars:
-    """A progress that counts the bars of training, and kills the run when one too many begins."""
+class Bar(Watch):
+    """A progress that adds up what its bar was moved by, and by how much of that in an earlier run."""
 
-    def __init__(self, most: int = 1000) -> None:
-        self.most, self.trained = most, 0
+    def __init__(self) -> None:
+        self.total = self.done = self.before = 0.0
+        self.skipping = False
 
     def bar(self, title: str, total: float | None) -> Any:
         if title == "Training":
-            if self.trained == self.most:
-                raise KilledError
-            self.trained += 1
-        return self
+            assert total is not None and not self.total, "one bar for all pieces"
+            self.total = total
+            return self
+        return Run().bar(title, total)
 
     def __enter__(self) -> Any:
         return self
@@ -43,7 +48,39 @@ class Bars:
         return None
 
     def advance(self, amount: float = 1) -> None:
-        return None
+        self.done += amount
+        self.before += amount * self.skipping
+
+    @contextmanager
+    def earlier(self) -> Iterator[None]:
+        self.skipping = True
+        yield
+        self.skipping = False
+
+
+@dataclass
+class Pieced:
+    """Counts the pieces that are made, and kills the run when one too many begins."""
+
+    most: int = 1000
+    trained: int = 0
+
+
+@pytest.fixture
+def pieced(monkeypatch: pytest.MonkeyPatch) -> Pieced:
+    counted, made = Pieced(), Pieces.made
+
+    def watched(self: Pieces, name: Any, make: Any, *others: Any) -> Any:
+        def one() -> Any:
+            if counted.trained == counted.most:
+                raise KilledError
+            counted.trained += 1
+            return make()
+
+        return made(self, name, one, *others)
+
+    monkeypatch.setattr(Pieces, "made", watched)
+    return counted
 
 
 def bytes_of(learner: Learner) -> bytes:
@@ -67,40 +104,46 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_finished_trees_are_not_trained_again(case: str, tmp_path: Path) -> None:
+def test_finished_trees_are_not_trained_again(case: str, tmp_path: Path, pieced: Pieced) -> None:
     make, least = CASES[case]
     whole = make().fit(CORPUS, run=Run(seed=5, threads=2))
-    count = Bars()
-    make().fit(CORPUS, run=Run(seed=5, threads=2, progress=count, checkpoints=tmp_path / "count"))
-    pieces = count.trained
+    pieced.trained = 0
+    make().fit(CORPUS, run=Run(seed=5, threads=2, checkpoints=tmp_path / "count"))
+    pieces = pieced.trained
     assert pieces >= least
 
-    def fit(progress: Bars, seed: int = 5) -> Learner:
-        return make().fit(CORPUS, run=Run(seed=seed, threads=2, progress=progress, checkpoints=tmp_path / "killed"))
+    def fit(most: int = 1000, seed: int = 5) -> tuple[Learner, Bar]:
+        pieced.most, pieced.trained, bar = most, 0, Bar()
+        run = Run(seed=seed, threads=2, progress=bar, checkpoints=tmp_path / "killed", watch=bar)
+        return make().fit(CORPUS, run=run), bar
 
     for done in range(pieces):  # killed again and again, one piece further each time
-        bars = Bars(most=1)
         if done < pieces - 1:
             with pytest.raises(KilledError):
-                fit(bars)
+                fit(most=1)
         else:
-            assert bytes_of(fit(bars)) == bytes_of(whole)
-        assert bars.trained == 1
-    bars = Bars()
-    assert bytes_of(fit(bars)) == bytes_of(whole) and bars.trained == 0
-    other = Bars()
-    assert bytes_of(fit(other, seed=6)) != bytes_of(whole) and other.trained > 0, "another seed, other trees"
+            again, bar = fit(most=1)
+            assert bytes_of(again) == bytes_of(whole)
+            assert bar.done == pytest.approx(bar.total)
+            assert (0 < bar.before < bar.total) == (pieces > 1), "pieces of earlier runs are told apart"
+        assert pieced.trained == 1
+    again, bar = fit()
+    assert bytes_of(again) == bytes_of(whole) and pieced.trained == 0
+    assert bar.before == pytest.approx(bar.total), "nothing is left to do"
+    other, bar = fit(seed=6)
+    assert bytes_of(other) != bytes_of(whole) and pieced.trained > 0, "another seed, other trees"
+    assert bar.before == 0 and bar.done == pytest.approx(bar.total)
 
 
-def test_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:
+def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, pieced: Pieced) -> None:
     run = Run(seed=5, threads=2, checkpoints=tmp_path)
     whole = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=run)
     kept = sorted(tmp_path.rglob("*.finished"))
     assert len(kept) >= 2
     kept[0].write_bytes(kept[0].read_bytes()[:-100])
-    bars = Bars()
-    again = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=Run(seed=5, threads=2, checkpoints=tmp_path, progress=bars))
-    assert bytes_of(again) == bytes_of(whole) and bars.trained == 1
+    pieced.trained = 0
+    again = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=run)
+    assert bytes_of(again) == bytes_of(whole) and pieced.trained == 1
 
 
 def test_quick_trees_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

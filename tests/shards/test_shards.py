@@ -146,7 +146,7 @@ def test_one_document_is_answered_by_all_shards(files: Path) -> None:
     together = sharded.predict(texts, 5)
     for text, expected in zip(texts, together, strict=True):
         assert sharded.predict([text], 5) == [expected]
-        assert [name for name, _ in whole.predict([text], 5)[0]] == [name for name, _ in expected]
+        assert [each.label for each in whole.predict([text], 5)[0]] == [each.label for each in expected]
 
 
 def test_a_shard_is_about_half_of_the_model(files: Path) -> None:
@@ -201,7 +201,7 @@ def test_shards_are_converted_one_by_one(files: Path, tmp_path: Path, capfd: pyt
     assert [convert(f"sharded/shard-{number}-of-2") for number in (1, 2)] == [0, 0]
     given, small = Tagger.load(files / "sharded"), Tagger.load(tmp_path / "small")
     texts = [json.loads(line)["text"] for line in (files / "data.jsonl").read_text().splitlines()[:40]]
-    best = [[names[0][0] for names in tagger.predict(texts, 1)] for tagger in (given, small)]
+    best = [[labels[0].label for labels in tagger.predict(texts, 1)] for tagger in (given, small)]
     assert np.mean(np.array(best[0]) == np.array(best[1])) > 0.9
 
 

@@ -54,7 +54,7 @@ class TailMix(Hook):
     space: ClassVar[str] = "context"
 
     alpha: float = option(0.4, "lambda is drawn from Beta(alpha, alpha) (paper: 0.2 to 0.6)", low=0.01, high=1000)
-    most: int = option(1, "labels per document that are mixed in one step, at most (M; not in the paper)",
+    most: int = option(1, "maximum number of labels per document that are mixed in one step (M; not in the paper)",
                        low=1, high=1000)  # fmt: skip
     temperature: float = option(1.0, "softness of the draw of labels: 1 is nearly always the rarest (paper)",
                                 low=1e-3, high=1e6)  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -20,11 +21,11 @@ from longtail.cli.methods import methods
 from longtail.cli.predict import predict
 from longtail.cli.recipes import recipes
 from longtail.cli.train import train
-from longtail.errors import OUT_OF_MEMORY, LongtailError, nearest, out_of_memory
+from longtail.errors import OUT_OF_MEMORY, LongtailError, StoppedError, nearest, out_of_memory
 
 app = typer.Typer(
     name="longtail",
-    help="Tags texts with labels out of thousands, and gets the rare ones right.",
+    help="Tag texts with labels out of thousands, and get the rare ones right.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -34,6 +35,9 @@ app = typer.Typer(
 for verb in (demo, train, predict, evaluate, compare, inspect, convert, methods, recipes):
     app.command(verb.__name__)(verb)
 app.add_typer(analyse.app, name="analyse")
+
+#: The exit code of a command that was stopped by Ctrl-C or by the system.
+INTERRUPTED = 130
 
 #: Root of the argument parser's own errors: typer brings click along, or holds a copy of it, by version.
 _ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -56,17 +60,25 @@ def _everything(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits: 0 done, 2 with one line on stderr for what a user can put right, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _interrupt(*_: object) -> None:
+    """To be ended by the system is to be interrupted: what was written halfway is put away."""
+    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str]) -> int:
     try:
         code = app(args=list(arguments), prog_name="longtail", standalone_mode=False)
         sys.stdout.flush()
+    except StoppedError as error:
+        return _fail(str(error), INTERRUPTED)
     except LongtailError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", 130)
+        return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         return _reader_left()
     except MemoryError:
@@ -82,8 +94,8 @@ def run(arguments: Sequence[str]) -> int:
         if out_of_memory(error) or exhausted():
             return _fail(OUT_OF_MEMORY)
         raise
-    if code == 130:
-        return _fail("interrupted", 130)
+    if code == INTERRUPTED:
+        return _fail("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

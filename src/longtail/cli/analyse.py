@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from longtail.analyse.norms import Norms
     from longtail.tagger import Tagger
 
-app = typer.Typer(no_args_is_help=True, help="Look into trained models: norms of the labels' weights, effects of Taug.")
+app = typer.Typer(no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug.")
 
 _Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]
 _Png = Annotated[Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)]
@@ -27,9 +27,9 @@ def norms(
     models: _Models,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Documents to predict: does a larger norm enter the top k more often?"),
+        typer.Option("--data", help="Documents to predict: do labels with larger norms enter the top k more often?"),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Labels predicted for each document of --data.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Labels predicted per document of --data.")] = 5,
     png: _Png = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,

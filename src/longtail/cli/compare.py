@@ -1,4 +1,4 @@
-"""longtail compare: what several taggers say of the same documents, side by side."""
+"""longtail compare: the labels that several taggers give the same documents, side by side."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from longtail.cli import options
 from longtail.cli.console import note, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
 from longtail.cli.evaluate import Reciprocal
+from longtail.cli.label_texts import give_texts
 from longtail.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -34,9 +35,10 @@ def compare(
         typer.Option("--text", help="A document given here instead of --data; may be repeated.", show_default=False),
     ] = None,
     examples: Annotated[
-        int, typer.Option("--examples", min=1, help="How many documents of --data, those on which models differ first.")
+        int,
+        typer.Option("--examples", min=1, help="Documents of --data to show, those on which models differ first."),
     ] = 5,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many labels of each model.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many labels per model.")] = 5,
     propensity: Annotated[
         str, typer.Option("--propensity", help="Preset of A and B for PSP@1: default, wikipedia, amazon.")
     ] = "default",
@@ -55,7 +57,7 @@ def compare(
     """Show the labels that several taggers give the same documents, side by side, right and rare ones marked.
 
     Documents are drawn from those where one model is right and another is not;
-    if they are too few, from those where the models say different things.
+    if there are too few, from those to which the models give different labels.
     """
     if (data is None) == (not text):
         raise UsageError("give documents by --data FILE or --text TEXT, one of the two")
@@ -68,6 +70,7 @@ def compare(
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     # all of them before any work: the last one may be the one that is missing
     taggers = [Tagger.load(path, threads=threads) for path in models]
+    give_texts(taggers, labels)
     if data is None:
         corpus = read_texts(text or [])
     else:
@@ -108,10 +111,9 @@ def _show(found: Comparison, rows: list[int], console: Console, *, drawn: bool) 
         console.print()
     if drawn and len(headings) > 1:
         other = summary["right_labels_differ"]
-        hits = "" if other is None else f", on {other:,} in the true labels they find"
-        console.print(
-            f"[dim]the models differ on {summary['labels_differ']:,} of {summary['documents']:,} documents{hits}[/dim]"
-        )
+        hits = "" if other is None else f", and find different true labels in {other:,}"
+        differ, documents = summary["labels_differ"], summary["documents"]
+        console.print(f"[dim]the models give different labels to {differ:,} of {documents:,} documents{hits}[/dim]")
     console.print(f"[dim]{'✓ right, ' if found.labelled else ''}(n) rare: n training documents[/dim]")
 
 
@@ -135,7 +137,7 @@ def _show_document(example: Example, console: Console) -> None:
         line.append(f"“{cut}”", style="not dim italic")
     console.print(line)
     if example.labels is not None:
-        true = Text(", ").join(_named(label) for label in example.labels) if example.labels else Text("none")
+        true = Text(", ").join(_shown(label) for label in example.labels) if example.labels else Text("none")
         console.print(Text("true: ", style="dim").append_text(true))
 
 
@@ -172,17 +174,19 @@ def _cell(label: PredictedLabel) -> Text:
     from rich.text import Text
 
     cell = Text("✓ " if label.right else "· " if label.right is not None else "")
-    cell.append_text(_named(label))
+    cell.append_text(_shown(label))
     cell.stylize("green" if label.right else "")
     return cell
 
 
-def _named(label: PredictedLabel | TrueLabel) -> Text:
+def _shown(label: PredictedLabel | TrueLabel) -> Text:
+    """A label with its text, and its training count if it is rare."""
     from rich.text import Text
 
+    from longtail.describe import shown_label
     from longtail.labels import BAND_EDGES
 
-    name = Text(printable(label.label))
+    shown = Text(shown_label(printable(label.label), printable(label.text)))
     if label.training_documents <= BAND_EDGES[0]:
-        name.append(f" ({label.training_documents})", style="bold")
-    return name
+        shown.append(f" ({label.training_documents})", style="bold")
+    return shown

@@ -1,4 +1,4 @@
-"""longtail convert: the same tagger with weights of another number format."""
+"""longtail convert: the same tagger, its weights in another number format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def convert(
         Path | None,
         typer.Option("--data", help="Texts with labels: how much P and PSP change on them.", show_default=False),
     ] = None,
-    k: Annotated[str, typer.Option("-k", help="Cut-offs of P and PSP, as in 1,3,5.")] = "1,3,5",
+    k: Annotated[str, typer.Option("-k", help="Cut-offs of P and PSP, for example 1,3,5.")] = "1,3,5",
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -43,9 +43,9 @@ def convert(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a tagger anew with weights of another number format: smaller, or as exact as they are.
+    """Write a copy of a tagger whose weights have another number format.
 
-    Weights that were rounded once stay as they are: float32 makes them no better.
+    Weights that have been rounded stay rounded: converting back to float32 restores nothing.
     """
     ks = numbers(k, "-k")
     from longtail.keep.model import check_model_output
@@ -53,7 +53,7 @@ def convert(
     from longtail.tagger import Tagger
 
     if shards := shard_folders(model):
-        raise UsageError(f"{model} lies in shards: convert each into one folder, as in {shards[0]} -o {output}")
+        raise UsageError(f"{model} is in shards: convert each of them, for example {shards[0]} -o {output}")
     run = start_run(threads=threads, quiet=quiet)
     tagger = Tagger.load(model, threads=threads)
     folder = output if tagger.share_ is None else shard_folder(output, tagger.share_.shard)

@@ -10,13 +10,14 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import note, numbers, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
+from longtail.cli.label_texts import give_texts
 
 _METRICS = "Metrics"
 Reciprocal = Annotated[
     bool,
     typer.Option(
         "--reciprocal",
-        help="Pairs in which the document is itself the label are taken out, as the LF data sets demand.",
+        help="Leave out pairs in which the document is itself the label, as the LF data sets require.",
         rich_help_panel=_METRICS,
     ),
 ]
@@ -27,18 +28,18 @@ def evaluate(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
     ],
-    k: Annotated[str, typer.Option("-k", help="Cut-offs, as in 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
+    k: Annotated[str, typer.Option("-k", help="Cut-offs, for example 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
     all_labels: Annotated[
         bool,
         typer.Option(
             "--all-labels",
-            help="Labels never seen in training count as misses, and documents that have only such labels count.",
+            help="Labels never seen in training count as misses in all figures, not in a table of their own.",
             rich_help_panel=_METRICS,
         ),
     ] = False,
     reciprocal: Reciprocal = False,
     bands: Annotated[
-        str, typer.Option("--bands", help="Upper ends of the rarer frequency bands.", rich_help_panel=_METRICS)
+        str, typer.Option("--bands", help="Band boundaries, for example 5,20.", rich_help_panel=_METRICS)
     ] = "5,20",
     propensity: Annotated[
         str,
@@ -70,7 +71,10 @@ def evaluate(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure a tagger: precision, nDCG and their propensity-scored forms, by frequency band."""
+    """Measure a tagger: precision, nDCG and their propensity-scored variants, by frequency band.
+
+    Says first how many labels of the test documents were never seen in training.
+    """
     ks, edges = numbers(k, "-k"), numbers(bands, "--bands")
     from longtail import engines
     from longtail.evaluate.comparison import with_own_labels
@@ -81,6 +85,7 @@ def evaluate(
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
+    give_texts([tagger], labels)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run, split="test")
     if reciprocal:

@@ -30,7 +30,9 @@ def inspect(
     label: Annotated[
         list[str] | None,
         typer.Option(
-            "--label", help="Show this label and its neighbours; may be given several times.", show_default=False
+            "--label",
+            help="Show this label and its neighbours: a name, a text, or a piece of one; may be given several times.",
+            show_default=False,
         ),
     ] = None,
     labels: options.LabelsFile = None,
@@ -58,8 +60,9 @@ def inspect(
         if png is not None:
             raise UsageError("--png draws the label frequencies of a corpus; this is a model")
         if label:
-            raise UsageError("--label shows neighbours in the label graph of a corpus; this is a model")
-        _inspect_model(path, json)
+            _inspect_model_labels(path, label, labels, json)
+        else:
+            _inspect_model(path, json)
         return
     run = start_run(quiet=quiet)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
@@ -111,34 +114,48 @@ def _shown(facts: CorpusFacts) -> dict[str, Any]:
 def _inspect_labels(corpus: Corpus, names: list[str], json: bool, run: Run) -> None:
     from longtail.describe import describe_labels
 
-    found = describe_labels(corpus, names, run=run)
+    _show_labels(corpus.name, describe_labels(corpus, names, run=run), json)
+
+
+def _inspect_model_labels(path: Path, names: list[str], labels: Path | None, json: bool) -> None:
+    from longtail.cli.label_texts import texts_of
+    from longtail.describe import describe_model_labels
+
+    found = describe_model_labels(path, names, texts=None if labels is None else texts_of(labels))
+    _show_labels(str(path), found, json, neighbours=False)
+
+
+def _show_labels(name: str, found: list[LabelFacts], json: bool, *, neighbours: bool = True) -> None:
     if json:
-        print_json({"name": corpus.name, "labels": [facts.to_dict() for facts in found]})
+        print_json({"name": name, "labels": [facts.to_dict() for facts in found]})
         return
     console = stdout_console()
     for number, facts in enumerate(found):
         if number:
             console.print()
-        _show_label(facts, console)
+        _show_label(facts, console, neighbours)
 
 
-def _show_label(facts: LabelFacts, console: Console) -> None:
+def _show_label(facts: LabelFacts, console: Console, neighbours: bool) -> None:
     from rich.markup import escape
 
     from longtail.analyse.drawing import plain_table
+    from longtail.describe import shown_label
 
-    documents = f"{facts.documents:,} document{'' if facts.documents == 1 else 's'}"
+    documents = f"{facts.documents:,} {'' if neighbours else 'training '}document{'' if facts.documents == 1 else 's'}"
     console.print(f"[bold]{escape(printable(facts.label))}[/bold]  {documents}")
     if facts.text != facts.label:
         console.print(f"[dim]{escape(printable(facts.text))}[/dim]")
+    if not neighbours:
+        return
     if not facts.neighbours:
-        console.print("[dim]no neighbours: it stands alone, or has too many documents to be walked over[/dim]")
+        console.print("[dim]no neighbours: it occurs alone, or in too many documents for a walk[/dim]")
         return
     table = plain_table("neighbour", "", "weight", "documents", left=2)
     top = max(1.0, *(neighbour.weight for neighbour in facts.neighbours))
     for neighbour in facts.neighbours:
         bar = f"[cyan]{_bar(neighbour.weight / top)}[/cyan]"
-        name = escape(_cut(printable(neighbour.label)))
+        name = escape(shown_label(printable(neighbour.label), printable(neighbour.text), 48))
         table.add_row(name, bar, f"{neighbour.weight:.2f}", f"{neighbour.documents:,}")
     console.print(table)
 
@@ -147,10 +164,6 @@ def _bar(share: float, width: int = 30) -> str:
     """A bar of that share of the width, in eighths of a character."""
     eighths = max(1, round(share * width * 8))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-
-
-def _cut(name: str, width: int = 48) -> str:
-    return name if len(name) <= width else f"{name[: width - 1]}…"
 
 
 def _inspect_model(path: Path, json: bool) -> None:

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli.console import print_json, stdout_console
+from longtail.cli.console import LIST_WIDTH, listing, print_json, stdout_console
 from longtail.cli.options import Json
 
 if TYPE_CHECKING:
     from longtail.capabilities import Capabilities
     from longtail.registry import Entry
+
+
+#: What a newcomer does well to try, as options of longtail train, and why.
+FIRST = (
+    ("--learner bonsai", "label trees: quick, precise, for any text"),
+    ("--recipe label-text", "labels that have texts or descriptive names"),
+    ("--rerank inverse-propensity", "rare labels matter most"),
+)
+#: Kinds of parts in the order they are listed, and what each is for.
+KINDS = {
+    "learner": "Learners: from documents to labels (--learner)",
+    "wrapper": "Learners made of learners (--learner)",
+    "augmenter": "Augmenters: more or other training documents (--augment)",
+    "re-ranker": "Re-rankers: another order of what a learner finds (--rerank)",
+    "features": "Features: from texts to numbers ([features] of a recipe)",
+    "encoder": "Encoders: what networks read texts with ([learner.encoder])",
+    "head": "Heads: what networks score labels with ([learner.head])",
+    "shortlist": "Shortlists: labels that networks learn from ([learner.shortlist])",
+}
 
 
 def methods(
@@ -29,15 +49,27 @@ def methods(
     if json:
         print_json([_facts(entry) for entry in entries()])
         return
-    from longtail.analyse.drawing import plain_table
+    _show_all(entries())
 
-    table = plain_table("part", "kind", "space", "paper", "what it does", left=5)
-    for entry in entries():
-        needs = f" \\[{entry.extra}]" if entry.extra else ""
-        table.add_row(entry.name, entry.kind, entry.space, entry.paper, entry.summary + needs)
-    console = stdout_console()
-    console.print(table)
-    console.print("\n[dim]longtail methods PART shows its options; \\[neural]: pip install 'longtail\\[neural]'[/dim]")
+
+def _show_all(entries: Sequence[Entry]) -> None:
+    """What to try first, then every part by kind; no line is wider than 80 characters where no terminal says."""
+    from rich.markup import escape
+
+    console = stdout_console(LIST_WIDTH)
+    console.print("[bold]Try these first, with longtail train[/bold]", listing(*FIRST), sep="\n")
+    for kind, heading in KINDS.items():
+        rows = [(entry.name, _described(entry)) for entry in entries if entry.kind == kind]
+        console.print(f"\n[bold]{escape(heading)}[/bold]", listing(*rows), sep="\n")
+    console.print(
+        "\nlongtail methods PART shows the options of a part, longtail recipes combinations\n"
+        "that were measured. \\[neural] needs: pip install 'longtail\\[neural]'"
+    )
+
+
+def _described(entry: Entry) -> str:
+    paper = "" if entry.paper == "-" else f" ({entry.paper})"
+    return f"{entry.summary}{paper}" + (f" [{entry.extra}]" if entry.extra else "")
 
 
 def _facts(entry: Entry) -> dict[str, Any]:
@@ -93,14 +125,15 @@ def _show_one(entry: Entry, json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = stdout_console()
-    console.print(f"[bold]{entry.name}[/bold]  {entry.summary} ({entry.paper})")
+    console = stdout_console(LIST_WIDTH)
+    console.print(f"[bold]{entry.name}[/bold]  {escape(_described(entry))}")
     for line in _abilities(entry.kind, part.capabilities):
         console.print(f"  {line}")
     console.print()
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("option", "default", "meaning"):
-        table.add_column(heading, no_wrap=heading != "meaning")
+    table.add_column("option", no_wrap=True)
+    table.add_column("default", overflow="fold", max_width=24)
+    table.add_column("meaning", overflow="fold")
     for row in options:
         default = row["default"]
         shown = "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)

@@ -14,7 +14,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same model, whatever the number of threads.")]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Number of threads; 0 for all cores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars and no summary.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
 
 Memory = Annotated[
@@ -22,7 +22,7 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="Memory that may be used, as in 500MB or 4GB (default: 80 % of what is free); never changes a model.",
+        help="Memory limit, for example 500MB or 4GB (default: 80 % of what is free); never changes the model.",
         show_default=False,
     ),
 ]
@@ -79,11 +79,11 @@ PlannedOutput = Annotated[
     typer.Option("--output", "-o", help="The model directory to write; not needed for --dry-run.", show_default=False),
 ]
 Valid = Annotated[
-    Path | None, typer.Option("--valid", help="Data to tune on, for methods that do.", show_default=False)
+    Path | None, typer.Option("--valid", help="Validation data, for methods that use it.", show_default=False)
 ]
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only tell how long training will take and how much memory it needs.")
+    bool, typer.Option("--dry-run", help="Only estimate how long training will take and how much memory it needs.")
 ]
 
 _METHOD = "Method"
@@ -112,7 +112,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="An option of a part, as in learner.trees=1 or parabel.trees=1; may be given several times.",
+        help="An option of a part, for example learner.trees=1 or parabel.trees=1; may be given several times.",
         rich_help_panel=_METHOD,
     ),
 ]
@@ -155,7 +155,7 @@ ShardOption = Annotated[
     typer.Option(
         "--shard",
         metavar="N/COUNT",
-        help="Train one of several parts of the model, each with a share of the labels, as in 1/2.",
+        help="Train one of several parts of the model, each with a share of the labels, for example 1/2.",
         rich_help_panel=_HARDWARE,
         show_default=False,
     ),
@@ -166,7 +166,7 @@ Devices = Annotated[
         "--devices",
         min=1,
         max=1024,
-        help="Processors networks are trained on together: GPUs, or processes on a CPU.",
+        help="Processors that train a network together: GPUs, or processes on a CPU.",
         rich_help_panel=_HARDWARE,
     ),
 ]

@@ -13,10 +13,12 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import start_run
 from longtail.cli.data import DataOptions
+from longtail.cli.label_texts import give_texts
 from longtail.errors import UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
+    from longtail.predictions import Prediction
     from longtail.run import Run
     from longtail.tagger import Tagger
 
@@ -35,6 +37,7 @@ def predict(
         typer.Option("--output", "-o", help="JSONL file to write; standard output without it.", show_default=False),
     ] = None,
     threshold: Annotated[float, typer.Option("--threshold", help="Leave out labels that score less.")] = 0.0,
+    labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
@@ -59,6 +62,7 @@ def predict(
     run = start_run(threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
+    give_texts([tagger], labels)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
     with _destination(output, overwrite) as handle:
         size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)
@@ -78,9 +82,15 @@ def lines(tagger: Tagger, batch: Corpus, k: int, threshold: float, run: Run) -> 
     for ident, found in zip(batch.ids, predicted, strict=True):
         record: dict[str, Any] = {
             "id": ident,
-            "labels": [{"label": name, "score": round(score, 6)} for name, score in found],
+            "labels": [_entry(each) for each in found],
         }
         yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _entry(found: Prediction) -> dict[str, Any]:
+    """A label as an object; its text only where it tells more than the name."""
+    text = {} if found.text == found.label else {"text": found.text}
+    return {"label": found.label, **text, "score": round(found.score, 6)}
 
 
 @contextmanager

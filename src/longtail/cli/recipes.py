@@ -1,4 +1,4 @@
-"""longtail recipes: combinations of parts that are worth a try, and when."""
+"""longtail recipes: combinations of parts that are worth trying, and when."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
-from longtail.cli.console import print_json, stdout_console
+from longtail.cli.console import LIST_WIDTH, listing, print_json, stdout_console
 from longtail.cli.options import Json
+
+#: Recipes that a newcomer does well to try.
+FIRST = ("bonsai", "label-text", "inverse-propensity")
 
 
 def recipes(
@@ -26,19 +29,14 @@ def recipes(
     if json:
         print_json(found)
         return
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("recipe", no_wrap=True)
-    table.add_column("when to take it")
-    for each in found:
-        table.add_row(each["recipe"], escape(f"{each['title']}. {each['when']}"))
-    console = stdout_console()
-    console.print(table)
+    console = stdout_console(LIST_WIDTH)
+    first = [each for name in FIRST for each in found if each["recipe"] == name]
+    for heading, some in (("Try these first", first), ("More", [each for each in found if each not in first])):
+        rows = [(each["recipe"], f"{each['title']}. {each['when']}") for each in some]
+        console.print(f"[bold]{heading}[/bold]", listing(*rows), "", sep="\n")
     console.print(
-        "\n[dim]longtail train DATA -o MODEL --recipe RECIPE; longtail recipes RECIPE > own.toml is a start for one's "
-        "own[/dim]"
+        "longtail train DATA -o MODEL --recipe RECIPE trains with one;\n"
+        "longtail recipes RECIPE > own.toml gives a file to start from."
     )
 
 

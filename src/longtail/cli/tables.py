@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from longtail.analyse.drawing import BAND_COLOURS, plain_table
+from longtail.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,29 +25,50 @@ MEANINGS = {
     "PSP": "precision, rare labels count more",
     "PSnDCG": "both",
     "R": "recall",
-    "RP": "precision, of what was possible",
+    "RP": "precision relative to the best possible",
 }
 
 
-def metric_table(report: Report) -> Table:
-    """Metrics down, cut-offs across, with intervals if there are any."""
+def metric_table(report: Report, values: Mapping[str, float] | None = None) -> Table:
+    """Metrics down, cut-offs across, with intervals if there are any; values  other ones than the report's own."""
     table = plain_table("%", *(f"@{k}" for k in report.ks))
     table.add_column("")
     for name, meaning in MEANINGS.items():
         cells = []
         for k in report.ks:
-            cell = _figure(report.values[f"{name}@{k}"])
-            interval = report.intervals.get(f"{name}@{k}")
+            cell = _figure((values or report.values)[f"{name}@{k}"])
+            interval = None if values else report.intervals.get(f"{name}@{k}")
             cells.append(cell if interval is None else f"{cell} ({_figure(interval[0])}-{_figure(interval[1])})")
         table.add_row(name, *cells, f"[dim]{meaning}[/dim]")
     return table
+
+
+def show_unseen(report: Report, console: Console) -> None:
+    """Which labels the model cannot know, before any figure."""
+    from longtail.describe import shown_label
+
+    if report.unseen is None:
+        return
+    console.print(report.unseen.sentence())
+    if report.unseen.examples:
+        shown = [shown_label(printable(each.label), printable(each.text)) for each in report.unseen.examples]
+        more = ", ..." if report.unseen.labels > len(shown) else ""
+        console.print(f"[dim]They are {escape(', '.join(shown))}{more}[/dim]")
+    console.print()
 
 
 def band_table(report: Report) -> Table:
     """Recall by frequency band: how many of a band's true labels are among the first k."""
     k = report.ks[-1]
     shown = [*(f"recall@{cut}" for cut in report.ks), f"precision@{k}", f"found@{k}"]
-    table = plain_table("band", "documents per label", "labels", "true pairs", *shown, left=1)
+    headings = (
+        "band",
+        "documents\nper label",
+        "\nlabels",
+        "true\npairs",
+        *(name.replace("@", "\n@") for name in shown),
+    )
+    table = plain_table(*headings, left=1)
     for band in reversed(report.bands):
         colour = BAND_COLOURS.get(band.name, "default")
         cells = [_figure(band.figures[name]) for name in shown]
@@ -55,8 +78,19 @@ def band_table(report: Report) -> Table:
 
 def show_report(report: Report, console: Console) -> None:
     """Both tables, what they were counted on and what was left out."""
+    from longtail.evaluate.unseen import DROPPED, MISSED
+
+    show_unseen(report, console)
+    said = {DROPPED: "Without labels never seen in training", MISSED: "With labels never seen in training as misses"}
+    if report.conventions:
+        console.print(f"{said[report.convention]}, {report.documents:,} documents:")
     console.print(metric_table(report))
     console.print()
+    for name, values in report.conventions.items():
+        if name != report.convention:
+            console.print(f"{said[name]}, {values['documents']:,} documents:")
+            console.print(metric_table(report, values))
+            console.print()
     console.print(band_table(report))
     console.print()
     console.print(
@@ -87,6 +121,7 @@ def _figure(value: float) -> str:
 
 def show_plan(plan: Plan, learner: str, console: Console) -> None:
     """What training will take, stage by stage."""
+    from longtail.cli.progress import duration
     from longtail.plan import shown_size
 
     sizes = plan.sizes
@@ -95,16 +130,9 @@ def show_plan(plan: Plan, learner: str, console: Console) -> None:
     table = plain_table("stage", "time", "memory")
     table.add_row("interpreter and libraries", "", shown_size(plan.base))
     for stage, peak in zip(plan.stages, plan.peaks(), strict=True):
-        table.add_row(escape(stage.name), _duration(stage.seconds), shown_size(peak))
-    table.add_row("[bold]in all[/bold]", _duration(plan.seconds), f"[bold]{shown_size(plan.peak)}[/bold]")
+        table.add_row(escape(stage.name), duration(stage.seconds), shown_size(peak))
+    table.add_row("[bold]in all[/bold]", duration(plan.seconds), f"[bold]{shown_size(plan.peak)}[/bold]")
     console.print(table)
     if plan.memory is not None:
         verdict = f"it fits, with {plan.at_once} tasks at once" if plan.fits else "it does not fit"
         console.print(f"{shown_size(plan.memory)} are allowed: {verdict}")
-
-
-def _duration(seconds: float) -> str:
-    """A rough time for a person."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,14 +1,17 @@
-"""longtail train: texts and labels in, a tagger out."""
+"""longtail train: from texts with labels to a tagger."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longtail.cli import options
 from longtail.cli.console import (
     allowed_memory,
+    follow,
     note,
     peak_memory_megabytes,
     print_json,
@@ -16,11 +19,11 @@ from longtail.cli.console import (
     stdout_console,
 )
 from longtail.cli.data import DataOptions, check_reading
-from longtail.errors import UsageError
+from longtail.errors import StoppedError, UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
-    from longtail.run import Hardware
+    from longtail.run import Hardware, Run
     from longtail.tagger import Tagger
 
 #: The stages every training reports, whether or not its parts have them.
@@ -64,7 +67,7 @@ def train(
 
     share = None if shard is None else Shard.parse(shard)
     if output is None and not dry_run:
-        raise UsageError("--output is needed: the model directory to write, as in -o model")
+        raise UsageError("--output is needed: the model directory to write, for example -o model")
     if output is not None and share is None and shard_folders(output):
         raise UsageError(f"{output} holds a model in shards; choose another folder")
     folder = output if output is None or share is None else shard_folder(output, share)
@@ -101,10 +104,12 @@ def train(
         return
     held_out = None if valid is None else how.read(valid, run, split="valid")
     if held_out is not None and not tagger.pipeline.capabilities.validation:
-        note(f"--valid: '{name_of(tagger.learner)}' tunes nothing on validation data, and makes no use of it")
-    tagger.fit(corpus, valid=held_out, run=run, shard=share)
-    with run.stage("save"):
-        tagger.save(output, overwrite=overwrite)
+        note(f"--valid has no effect: '{name_of(tagger.learner)}' does not use validation data")
+    follow(run, fitting)
+    with resumable(run):
+        tagger.fit(corpus, valid=held_out, run=run, shard=share)
+        with run.stage("save"):
+            tagger.save(output, overwrite=overwrite)
     if run.checkpoints is not None:
         shutil.rmtree(run.checkpoints, ignore_errors=True)
     summary = summarise(tagger, corpus, run.seconds, folder) | {"planned_memory_mb": round(fitting.peak / 1e6, 1)}
@@ -112,6 +117,20 @@ def train(
         print_json(summary)
     elif not quiet:
         _show(summary, folder)
+
+
+@contextmanager
+def resumable(run: Run) -> Iterator[None]:
+    """Tells whoever interrupts a training that it can go on, where anything of it was kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        folder = run.checkpoints
+        if folder is not None and any(path.suffix in (".finished", ".ckpt") for path in folder.rglob("*")):
+            raise StoppedError("interrupted: repeat the command to go on") from None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise StoppedError("interrupted: too early for anything to be kept") from None
 
 
 def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
@@ -122,7 +141,7 @@ def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:
     given = [field for field in ("devices", "nodes", "precision", "logs")
              if getattr(hardware, field) != getattr(Hardware(), field)]  # fmt: skip
     if given and not tagger.pipeline.capabilities.hardware:
-        raise UsageError(f"--{given[0]} is for networks, and '{name_of(tagger.learner)}' is none; leave it out")
+        raise UsageError(f"--{given[0]} is for networks, which '{name_of(tagger.learner)}' is not; leave it out")
 
 
 def _check_engine(tagger: Tagger, engine: str) -> None:
@@ -156,14 +175,14 @@ def _show(summary: dict[str, Any], output: Path) -> None:
     from longtail.cli.tables import tail_words
 
     console = stdout_console()
-    console.print(f"[bold]{summary['learner']}[/bold] trained, kept in {output}")
+    console.print(f"[bold]{summary['learner']}[/bold] trained, saved in {output}")
     console.print(
         f"  {summary['documents']:,} documents, {summary['labels']:,} labels, {tail_words(summary['tail_share'])}"
     )
     spent = [f"{name} {seconds:.1f} s" for name, seconds in summary["seconds"].items() if seconds >= 0.05]
     console.print(f"  {', '.join(spent)}")
     peak = f", peak memory {summary['peak_memory_mb']:,.0f} MB" if summary["peak_memory_mb"] else ""
-    planned = f" ({summary['planned_memory_mb']:,.0f} MB were expected)" if peak else ""
+    planned = f" ({summary['planned_memory_mb']:,.0f} MB expected)" if peak else ""
     console.print(f"  model {summary['model_mb']:,.1f} MB{peak}{planned}")
     console.print("next:")
     console.print(f"  longtail evaluate {output} TEST-FILE")

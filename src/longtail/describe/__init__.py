@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from longtail.describe.corpus import BandFacts, CorpusFacts, describe_corpus
-from longtail.describe.label import LabelFacts, Neighbour, describe_labels
+from longtail.describe.find import find_label, shown_label
+from longtail.describe.label import LabelFacts, Neighbour, describe_labels, describe_model_labels
 from longtail.describe.model import ModelFacts, describe_model, is_model
 
 __all__ = [
@@ -15,5 +16,8 @@ __all__ = [
     "describe_corpus",
     "describe_labels",
     "describe_model",
+    "describe_model_labels",
+    "find_label",
     "is_model",
+    "shown_label",
 ]

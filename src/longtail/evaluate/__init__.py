@@ -9,8 +9,19 @@ from typing import Any
 from longtail.evaluate.bootstrap import Difference, paired_difference
 from longtail.evaluate.comparison import Comparison, Predictions, compare
 from longtail.evaluate.report import Report, evaluate
+from longtail.evaluate.unseen import Unseen, evaluate_on
 
-__all__ = ["Comparison", "Difference", "Predictions", "Report", "compare", "evaluate", "paired_difference"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Predictions",
+    "Report",
+    "Unseen",
+    "compare",
+    "evaluate",
+    "evaluate_on",
+    "paired_difference",
+]
 
 
 class _Callable(ModuleType):

@@ -1,4 +1,4 @@
-"""`compare`: what several models say of the same documents, side by side."""
+"""`compare`: the labels that several models give the same documents, side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.evaluate.metrics import TRUE_FROM
+from longtail.evaluate.metrics import true_pairs
 from longtail.evaluate.report import evaluate
 from longtail.labels import LabelIndex
 from longtail.run import Run
@@ -53,9 +53,13 @@ class Predictions:
 
 @dataclass(frozen=True)
 class TrueLabel:
-    """A label that a document has; training documents are those of the model that has seen most."""
+    """A label that a document has, with its text, or its name if it has none.
+
+    Training documents are those of the model that has seen most.
+    """
 
     label: str
+    text: str
     training_documents: int
 
 
@@ -64,6 +68,7 @@ class PredictedLabel:
     """A label that a model gives a document; `right` is None where no true labels are known."""
 
     label: str
+    text: str
     score: float
     right: bool | None
     training_documents: int
@@ -71,7 +76,7 @@ class PredictedLabel:
 
 @dataclass(frozen=True)
 class Example:
-    """One document and what the models say of it; `labels` is None where no true labels are known."""
+    """One document and the labels that models give it; `labels` is None where no true labels are known."""
 
     id: str
     text: str | None
@@ -99,10 +104,11 @@ class Figures:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison:
-    """What the models say of every document, in columns that all labels of models and documents share.
+    """The labels that models give every document, in columns that all labels of models and documents share.
 
     k, A, B  labels per document and model, and the propensity model of PSP@1
     corpus   the documents, with a column for every label
+    texts    label name -> text, of all labels that models or documents give one
     true     the pairs that count as true, csr bool (n, L)
     names    of the models
     known    the labels of each model, with its training counts
@@ -115,6 +121,7 @@ class Comparison:
     A: float
     B: float
     corpus: Corpus
+    texts: Mapping[str, str]
     true: sp.csr_matrix
     names: list[str]
     known: list[LabelIndex]
@@ -128,7 +135,7 @@ class Comparison:
         return bool(self.true.nnz)
 
     def differing(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Documents of which models say different things, and of which they find different true labels, bool (n,)."""
+        """Documents to which models give different labels, and in which they find different true labels, bool (n,)."""
         everything = [scores.ids for scores in self.scores]
         hits = [np.where(right, scores.ids, -1) for scores, right in zip(self.scores, self.right, strict=True)]
         said, true = ([np.sort(each, axis=1) for each in kind] for kind in (everything, hits))
@@ -145,12 +152,14 @@ class Comparison:
         return sorted(order[best][:count].tolist())
 
     def example(self, row: int) -> Example:
-        """What the models say of one document."""
+        """The labels that models give one document."""
         corpus, names = self.corpus, self.corpus.labels.names
         true = None
         if self.labelled:
             found = [names[column] for column in self.true[[row]].indices.tolist()]
-            true = [TrueLabel(name, max(_count(labels, name) for labels in self.known)) for name in found]
+            true = [
+                TrueLabel(name, self._text(name), max(_count(labels, name) for labels in self.known)) for name in found
+            ]
         return Example(
             id=str(row) if corpus.ids is None else corpus.ids[row],
             text=None if corpus.texts is None else corpus.texts[row],
@@ -164,11 +173,18 @@ class Comparison:
         columns, values = scores.ids[row].tolist(), scores.values[row].tolist()
         return [
             PredictedLabel(
-                names[column], round(value, 4), hit if self.labelled else None, _count(labels, names[column])
+                names[column],
+                self._text(names[column]),
+                round(value, 4),
+                hit if self.labelled else None,
+                _count(labels, names[column]),
             )
             for column, value, hit in zip(columns, values, self.right[number][row].tolist(), strict=True)
             if column >= 0
         ]
+
+    def _text(self, name: str) -> str:
+        return self.texts.get(name, name)
 
     def to_dict(self, rows: Sequence[int] | None = None) -> dict[str, Any]:
         """The object `longtail compare --json` prints, with the documents of some rows (all by default) as examples."""
@@ -237,6 +253,7 @@ def compare(
         A=A,
         B=B,
         corpus=shared,
+        texts=_texts([corpus.labels, *known]),
         true=true,
         names=[name for name, _ in pairs],
         known=known,
@@ -273,6 +290,14 @@ def _with_columns_of(known: Sequence[LabelIndex], corpus: Corpus, reciprocal: bo
     return shared.with_reciprocal() if reciprocal else shared
 
 
+def _texts(of: Sequence[LabelIndex]) -> dict[str, str]:
+    """Texts by label name, those of the later indexes where several have one."""
+    found: dict[str, str] = {}
+    for labels in of:
+        found |= {name: text for name, text in zip(labels.names, labels.texts or (), strict=False) if text}
+    return found
+
+
 def _measured(scores: Scores, corpus: Corpus, A: float, B: float) -> Figures | None:
     if not true_pairs(corpus).nnz:
         return None
@@ -287,15 +312,6 @@ def _in_columns_of(corpus: Corpus, scores: Scores, labels: LabelIndex) -> Scores
     if corpus.reciprocal is not None:
         ids[_stored(corpus.reciprocal, ids)] = -1
     return Scores(ids, scores.values).sorted()
-
-
-def true_pairs(corpus: Corpus) -> sp.csr_matrix:
-    """The pairs that count as true, csr (n, L): targets from one half on, without own labels of documents."""
-    true = corpus.Y >= TRUE_FROM
-    if corpus.reciprocal is not None:
-        true = true > corpus.reciprocal.astype(bool)
-    true.eliminate_zeros()
-    return true
 
 
 def _stored(matrix: sp.csr_matrix, ids: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -32,6 +32,15 @@ TRUE_FROM = 0.5
 PSNDCG = ("sum", "mean")
 
 
+def true_pairs(corpus: Corpus) -> sp.csr_matrix:
+    """The pairs that count as true, csr (n, L): targets from one half on, without own labels of documents."""
+    true = corpus.Y >= TRUE_FROM
+    if corpus.reciprocal is not None:
+        true = true > corpus.reciprocal.astype(bool)
+    true.eliminate_zeros()
+    return true
+
+
 class Pairs(NamedTuple):
     """(document, label) pairs: row starts int64 (n + 1,), and within a row rising label ids."""
 

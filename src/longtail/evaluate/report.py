@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from longtail.evaluate.bootstrap import Randomness, intervals
 from longtail.evaluate.metrics import PSNDCG, TRUE_FROM, Counts, Documents, count, document_metrics
 from longtail.labels import BAND_EDGES, LabelIndex
 from longtail.scores import Scores
+
+if TYPE_CHECKING:
+    from longtail.evaluate.unseen import Unseen
 
 #: Metrics of the first table, in reading order.
 RANKED = ("P", "nDCG", "PSP", "PSnDCG", "R", "RP")
@@ -31,6 +34,9 @@ class Report:
     notes         sentences on what was left out and why
     per_document  parts of the metrics for each counted document: what `paired_difference` compares
     per_label     counts for each label
+    unseen        test labels that training never saw, where the model's labels are known
+    convention    what becomes of such labels here: "unseen_dropped" or "unseen_missed"
+    conventions   the figures either way, where they differ
     """
 
     ks: tuple[int, ...]
@@ -46,7 +52,10 @@ class Report:
     labels: LabelIndex
     per_document: Documents
     per_label: LabelCounts
-    confidence: float = field(default=0.95)
+    confidence: float = 0.95
+    unseen: Unseen | None = None
+    convention: str = ""
+    conventions: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
         """A figure by name: report["PSP@5"]."""
@@ -69,6 +78,10 @@ class Report:
         if self.intervals:
             result["confidence"] = self.confidence
             result["intervals"] = _rounded_pairs(self.intervals)
+        if self.unseen is not None:
+            result |= {"convention": self.convention, "unseen": asdict(self.unseen)}
+        if self.conventions:
+            result["conventions"] = {name: _rounded(figures) for name, figures in self.conventions.items()}
         result["notes"] = list(self.notes)
         return result
 
@@ -97,7 +110,8 @@ class Report:
 
     def __repr__(self) -> str:
         """Two tables of plain text, for a prompt or a log."""
-        lines = [f"{self.documents:,} documents, {len(self.labels):,} labels"]
+        lines = [] if self.unseen is None or not self.unseen.pairs else [self.unseen.sentence()]
+        lines.append(f"{self.documents:,} documents, {len(self.labels):,} labels")
         lines.append(" " * 8 + "".join(f"{'@' + str(k):>8}" for k in self.ks))
         lines += [f"{name:8}" + "".join(_cell(self.values[f"{name}@{k}"]) for k in self.ks) for name in RANKED]
         lines.append(
@@ -129,7 +143,7 @@ class Settings:
 
     ks          cut-offs; a document with fewer than k predictions is wrong at the missing places
     A, B        the propensity model's parameters
-    edges       upper ends of the frequency bands but the last
+    edges       band boundaries: the largest count of each frequency band but the last
     psndcg      normalisation of PSnDCG: "sum" (XMC repository, AttentionXML) or "mean" (pyxclib, napkinXC)
     bootstrap   resamples of the documents for the intervals, 0 for none
     confidence  of the intervals
@@ -225,7 +239,8 @@ def _notes(counts: Counts, corpus: Corpus) -> list[str]:
     notes = []
     without = len(corpus) - len(counts.rows)
     if without:
-        notes.append(f"Not counted: {without:,} of {_many(len(corpus), 'document')}, as they have no known label.")
+        whole = _many(len(corpus), "document")
+        notes.append(f"Not counted: {without:,} of {whole}, because they have no known label.")
     pairs = 0 if corpus.reciprocal is None else int(corpus.reciprocal.count_nonzero())
     if pairs:
         notes.append(f"Taken out of predictions and truth before ranking: {_many(pairs, 'reciprocal pair')}.")

@@ -94,27 +94,82 @@ def count_terms(stream, ends, words, n, room, found):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def stable_hash(blob, start, length):  # type: ignore[no-untyped-def]
+    """The stable hash of a word, as `tokenise` defines it."""
+    h = np.uint64(0)
+    for j in range(0, length, 8):
+        eight = np.uint64(0)
+        for k in range(min(8, length - j)):
+            eight |= np.uint64(blob[start + j + k]) << np.uint64(k << 3)
+        h = mix(h ^ eight)
+    return h
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def number_words(blob, starts, lengths, slots, numbers, firsts, hashes):  # type: ignore[no-untyped-def]
+    """Numbers the different ones of some words in order of first appearance, and gives how many they are.
+
+    starts, lengths  int64 (words,), where each is in the blob
+    slots    int32 (a power of 2 above the number of words,), -1 everywhere
+    numbers  int32 (words,), written; firsts: int64 (words,), the first word with each number, written
+    hashes   uint64 (words,), by number, written
+    """
+    mask = len(slots) - 1
+    known = 0
+    for word in range(len(starts)):
+        start = starts[word]
+        length = lengths[word]
+        h = stable_hash(blob, start, length)
+        at = np.int64(h & np.uint64(mask))
+        found = np.int32(-1)
+        while slots[at] >= 0 and found < 0:
+            candidate = slots[at]
+            begin = starts[firsts[candidate]]
+            same = hashes[candidate] == h and lengths[firsts[candidate]] == length
+            j = 0
+            while same and j < length:
+                same = blob[begin + j] == blob[start + j]
+                j += 1
+            if same:
+                found = candidate
+            else:
+                at = (at + 1) & mask
+        if found < 0:
+            found = np.int32(known)
+            slots[at] = found
+            firsts[known] = word
+            hashes[known] = h
+            known += 1
+        numbers[word] = found
+    return known
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def find_word(blob, start, length, h, table_blob, table_offsets, table_slots):  # type: ignore[no-untyped-def]
+    """The number in a table of the word with that hash at `start` in the blob, or -1. The table has an empty slot."""
+    mask = len(table_slots) - 1
+    at = np.int64(h & np.uint64(mask))
+    while table_slots[at] >= 0:
+        candidate = table_slots[at]
+        begin = table_offsets[candidate]
+        same = table_offsets[candidate + 1] - begin == length
+        j = 0
+        while same and j < length:
+            same = table_blob[begin + j] == blob[start + j]
+            j += 1
+        if same:
+            return candidate
+        at = (at + 1) & mask
+    return np.int32(-1)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def find_words(blob, offsets, hashes, table_blob, table_offsets, table_slots, found):  # type: ignore[no-untyped-def]
     """found: int32, for each word its number in the table, or -1. The table has at least one empty slot."""
-    mask = len(table_slots) - 1
     for word in range(len(hashes)):
         start = offsets[word]
         length = offsets[word + 1] - start
-        at = np.int64(hashes[word] & np.uint64(mask))
-        answer = -1
-        while table_slots[at] >= 0:
-            candidate = table_slots[at]
-            begin = table_offsets[candidate]
-            same = table_offsets[candidate + 1] - begin == length
-            j = 0
-            while same and j < length:
-                same = table_blob[begin + j] == blob[start + j]
-                j += 1
-            if same:
-                answer = candidate
-                break
-            at = (at + 1) & mask
-        found[word] = answer
+        found[word] = find_word(blob, start, length, hashes[word], table_blob, table_offsets, table_slots)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

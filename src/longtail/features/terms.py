@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longtail.features import kernels
-from longtail.features.tokenise import tokenise
+from longtail.features.tokenise import Words, tokenise
+from longtail.features.word_tables import power_of_two
 
 #: Characters a chunk aims at: small enough for its tables to stay in the processor's cache, large enough for Python's
 #: part to be negligible. Results do not depend on it.
@@ -73,13 +74,9 @@ def chunks(texts: Sequence[str], characters: int) -> Iterator[slice]:
         yield slice(start, len(texts))
 
 
-def power_of_two(least: int) -> int:
-    return 1 << max(least - 1, 1).bit_length()
-
-
-def terms_of(texts: Sequence[str], n: int) -> ChunkTerms:
-    """The words and n-grams (up to n words) of some texts."""
-    stream, ends, blob, offsets, word_hashes = tokenise(texts)
+def terms_of(texts: Sequence[str], n: int, words_of: Callable[[Sequence[str]], Words] = tokenise) -> ChunkTerms:
+    """The words and n-grams (up to n words) of some texts, given what finds their words."""
+    stream, ends, blob, offsets, word_hashes = words_of(texts)
     words, tokens = len(word_hashes), len(stream)
     most = (n - 1) * tokens
     hashes = np.empty(words + most, dtype=np.uint64)

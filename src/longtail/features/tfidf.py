@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.features import kernels
+from longtail.features.analyser import AUTO, CHOICES, KEPT, NONE, Analyser
 from longtail.features.base import Features
+from longtail.features.characters import analysed_table
+from longtail.features.compounds import COMPOUNDING
 from longtail.features.estimate import Words, words_of
-from longtail.features.one_text import Row, Terms, weighed_text
+from longtail.features.gathering import Limits, compounds_of, count_parts, gather_terms
+from longtail.features.one_text import Lookup, Row, Terms, weighed_stems, weighed_text
 from longtail.features.terms import (
     CHUNK_CHARACTERS,
     ChunkTerms,
@@ -30,8 +34,9 @@ from longtail.features.terms import (
     merged_columns,
     terms_of,
 )
-from longtail.features.tokenise import word_table
-from longtail.features.vocabulary import NO_TERMS, Vocabulary, frozen, gather_terms, select
+from longtail.features.tokenise import tokenise, word_table
+from longtail.features.vocabulary import NO_TERMS, Vocabulary, select
+from longtail.features.word_tables import frozen
 from longtail.part import Arrays, checked_before, option
 from longtail.plan import Sizes, Stage
 from longtail.run import Run
@@ -64,11 +69,23 @@ class Tfidf(Features):
     max_features: int | None = option(None, "keep only this many terms, the most frequent in the corpus", low=1)
     hash_bits: int | None = option(None, "hash terms into 2 ** hash_bits columns, keep no vocabulary", low=1, high=28)
     sublinear: bool = option(True, "1 + ln(count) in place of the count")
+    language: str = option(
+        "none",
+        "stems in place of words: of this language, as in de or en; auto: of those the texts are found to be in",
+        choices=CHOICES,
+    )
+    compounds: bool = option(
+        True, "count the two words of a compound, too, in languages that write it as one; needs a vocabulary"
+    )
 
     def validate(self) -> None:
         super().validate()
         if self.hash_bits is not None and self.max_features is not None:
             raise UsageError("tfidf.max_features needs a vocabulary and tfidf.hash_bits keeps none; set one of them")
+        if not self.compounds and (self.language == NONE or self.hash_bits is not None):
+            raise UsageError(
+                "tfidf.compounds counts only where language is not none and hash_bits not set; leave it out"
+            )
 
     # fitting
     def fit(self, texts: Sequence[str], *, run: Run | None = None) -> Self:
@@ -82,18 +99,21 @@ class Tfidf(Features):
         texts = _checked(texts)
         if not texts:
             raise UsageError("tfidf: there are no documents to fit on")
+        analyser = Analyser.fitted(self.language, texts)
         with run.bar("Features", len(texts) * (1 + rows_too)) as bar:
 
             def count_chunk(chunk: slice) -> ChunkTerms:
-                part = terms_of(texts[chunk], self.ngrams)
+                part = terms_of(texts[chunk], self.ngrams, analyser or tokenise)
                 bar.advance(chunk.stop - chunk.start)
                 return part
 
             parts = run.map(count_chunk, list(chunks(texts, self.chunk_characters)))
             if self.hash_bits is None:
-                entries, columns = self._fit_vocabulary(parts, len(texts))
+                splits = self.compounds and analyser is not None and not COMPOUNDING.isdisjoint(analyser.languages)
+                entries, columns = self._fit_vocabulary(parts, len(texts), splits, run)
             else:
                 entries, columns = self._fit_hashing(parts, len(texts), run)
+            self._analyser_ = analyser
             if not rows_too:
                 return _stacked([], self.n_features_)
 
@@ -105,13 +125,17 @@ class Tfidf(Features):
             return _stacked(run.map(weighed, range(len(entries))), self.n_features_)
 
     def _fit_vocabulary(
-        self, parts: list[ChunkTerms], documents: int
+        self, parts: list[ChunkTerms], documents: int, splits: bool, run: Run
     ) -> tuple[list[TermCounts], list[NDArray[np.int32]]]:
         gathered = gather_terms(parts)
         entries = [part.entries for part in parts]
         parts.clear()  # only the entries are needed from here on
-        limits = {"min_df": self.min_df, "max_df": self.max_df, "max_features": self.max_features}
-        vocabulary, df, columns = select(gathered, documents, n=self.ngrams, **limits)  # type: ignore[arg-type]
+        limits = Limits(documents, self.ngrams, self.min_df, self.max_df, self.max_features)
+        compounds = None
+        if splits:
+            compounds = compounds_of(gathered, limits, run)
+            entries = count_parts(gathered, entries, compounds, run)
+        vocabulary, df, columns = select(gathered, limits, compounds)
         if not len(df):
             raise self._nothing_left(documents, len(gathered.df))
         self._fitted(_idf(df, documents), vocabulary)
@@ -169,27 +193,27 @@ class Tfidf(Features):
     # using
     def transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
         texts, run = _checked(texts), run or Run()
-        find = self._columns()
+        count = self._counts()
         with run.bar("Features", len(texts)) as bar:
 
             def one(chunk: slice) -> Weighed:
-                part = terms_of(texts[chunk], self.ngrams)
-                rows = by_column(part.entries, find(part))
+                part = terms_of(texts[chunk], self.ngrams, self._analyser_ or tokenise)
+                rows = by_column(*count(part))
                 bar.advance(chunk.stop - chunk.start)
                 return self._weigh(rows)
 
             return _stacked(run.map(one, list(chunks(texts, self.chunk_characters))), self.n_features_)
 
-    def _columns(self) -> Callable[[ChunkTerms], NDArray[np.int32]]:
-        """What gives the column of each of a chunk's nodes."""
+    def _counts(self) -> Callable[[ChunkTerms], tuple[TermCounts, NDArray[np.int32]]]:
+        """What gives a chunk's counts, and the column of each of its nodes."""
         self._require_fitted()
         if self._vocabulary_ is not None:
-            return self._vocabulary_.find
+            return self._vocabulary_.counts
 
-        def hashed(part: ChunkTerms) -> NDArray[np.int32]:
+        def hashed(part: ChunkTerms) -> tuple[TermCounts, NDArray[np.int32]]:
             columns = self._hashed(part)
             columns[self.idf_[columns] == 0] = -1
-            return columns
+            return part.entries, columns
 
         return hashed
 
@@ -209,19 +233,24 @@ class Tfidf(Features):
         self.idf_: NDArray[np.float32] = frozen(idf)
         self._vocabulary_ = vocabulary
         self._terms_: list[str] | None = None
-        self._lookup_: Terms | None = None
+        self._terms_of_one_: Terms | None = None
+        self._lookup_: Lookup | None = None
 
     def transform_one(self, text: str) -> Row | None:
         self._require_fitted()
-        lookup = self._lookup_
-        if lookup is None or (lookup.n, lookup.sublinear) != (self.ngrams, self.sublinear):
+        terms, analyser = self._terms_of_one_, self._analyser_
+        if terms is None or (terms.n, terms.sublinear) != (self.ngrams, self.sublinear):
             known = self._vocabulary_ or NO_TERMS
             mask = np.uint64(self.n_features_ - 1 if self._vocabulary_ is None else 0)
-            lookup = self._lookup_ = Terms(
-                word_table(), known.blob, known.offsets, known.slots, known.columns, known.pairs, known.pair_slots,
+            terms = self._terms_of_one_ = Terms(
+                word_table() if analyser is None else analysed_table(), known.blob, known.offsets, known.slots,
+                known.columns, known.pairs, known.pair_slots, known.own, known.parts,
                 self.idf_, self.ngrams, mask, self.sublinear,
             )  # fmt: skip
-        return weighed_text(text, lookup)
+            self._lookup_ = None if analyser is None else Lookup.of(analyser)
+        if analyser is None or self._lookup_ is None:
+            return weighed_text(text, terms)
+        return weighed_stems(text, terms, self._lookup_, analyser.languages)
 
     @property
     def n_features_(self) -> int:
@@ -241,7 +270,8 @@ class Tfidf(Features):
     def state(self) -> dict[str, NDArray[Any]]:
         """idf and, without hashing, the arrays of `Vocabulary`; all that `transform` needs, ready to be mapped."""
         self._require_fitted()
-        return {"idf": self.idf_, **({} if self._vocabulary_ is None else self._vocabulary_.arrays())}
+        languages = {} if self._analyser_ is None else self._analyser_.arrays()
+        return {"idf": self.idf_, **({} if self._vocabulary_ is None else self._vocabulary_.arrays()), **languages}
 
     def restore(self, arrays: Arrays) -> None:
         idf = arrays.get("idf")
@@ -250,7 +280,8 @@ class Tfidf(Features):
         idf = np.require(np.asarray(idf), requirements=["C", "A"])
         if not checked_before() and not (np.isfinite(idf).all() and (idf >= 0).all()):
             raise ValueError("tfidf's idf has numbers that are negative or not finite")
-        others = {name: array for name, array in arrays.items() if name != "idf"}
+        analyser = self._restored_analyser({name: arrays[name] for name in KEPT if name in arrays})
+        others = {name: array for name, array in arrays.items() if name not in ("idf", *KEPT)}
         if self.hash_bits is None:
             self._fitted(idf, Vocabulary.restored(others, width=len(idf), n=self.ngrams))
         elif others or len(idf) != 1 << self.hash_bits:
@@ -259,6 +290,16 @@ class Tfidf(Features):
             )
         else:
             self._fitted(idf, None)
+        self._analyser_ = analyser
+        self.language = self.language if analyser else NONE
+
+    def _restored_analyser(self, arrays: Arrays) -> Analyser | None:
+        """None for "none", and where a model from before there were languages has none."""
+        analyser = Analyser.restored(arrays) if arrays else None
+        found = AUTO if analyser is None or self.language == AUTO else " ".join(analyser.languages)
+        if (analyser is not None and self.language == NONE) or self.language not in (NONE, found):
+            raise ValueError(f"tfidf.language is {self.language}, and the file has the languages {found}")
+        return analyser
 
 
 def _checked(texts: Sequence[str]) -> Sequence[str]:

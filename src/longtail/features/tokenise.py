@@ -3,6 +3,7 @@
 A run of word characters ends where a character that is none begins, so the pattern's matches are the maximal runs of
 two or more word characters. One table gives, for each code point, its lower-case form if that is a word character and
 0 otherwise; it is built from `re` and `str.lower` themselves, so it follows the Unicode version of the interpreter.
+Another table (`characters`) gives other words: it may also leave characters out, by -1.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import njit
+from longtail.features.unspaced import code_point, is_unspaced
 
 CODE_POINTS = 0x110000
 #: No character beyond the first two planes has a case; `word_table` checks it.
@@ -83,12 +85,20 @@ def word_table() -> NDArray[np.int32]:
     return table
 
 
-def tokenise(texts: Sequence[str]) -> Words:
-    """The words of some texts; the interpreter lock is held only while they are turned into bytes."""
-    encoded = [as_bytes(text) for text in texts]
+def tokenise(texts: Sequence[str], *, table: NDArray[np.int32] | None = None) -> Words:
+    """The words of some texts; the interpreter lock is held only while they are turned into bytes.
+
+    table  another one than `word_table`; with it a single character of a script without spaces is a word
+    """
+    return tokenise_bytes(
+        [as_bytes(text) for text in texts], word_table() if table is None else table, table is not None
+    )
+
+
+def tokenise_bytes(encoded: list[bytes], table: NDArray[np.int32], lone: bool) -> Words:
+    """The words of texts in UTF-8, without special letters. lone: see `is_no_word`."""
     lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    encoded.append(b"\n")  # so that the last text ends with a separator, too
-    data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
+    data = np.frombuffer(b"\n".join([*encoded, b"\n"]), dtype=np.uint8)  # the last text ends with a separator, too
     longest = int(lengths.max(initial=0)) + 1
     # Lowering turns 2 bytes into at most 3.
     packed = np.zeros((longest + longest // 2) // 8 + 3, dtype=np.uint64)
@@ -98,7 +108,7 @@ def tokenise(texts: Sequence[str]) -> Words:
     begins, offsets = np.empty((2, most + 1), dtype=np.int64)
     ends = np.cumsum(lengths + 1)
     room = _Room(packed, packed.view(np.uint8), runs[0], runs[1], stream, begins, offsets)
-    words, blob, hashes = _tokenise(data, ends, word_table(), room)
+    words, blob, hashes = _tokenise(data, ends, table, lone, room)
     # Copies let go of the room that was not needed.
     tokens = int(ends[-1]) if len(ends) else 0
     return Words(stream[:tokens].copy(), ends, blob, offsets[: words + 1].copy(), hashes[:words].copy())
@@ -158,6 +168,8 @@ def word_runs(data, i, end, table, lower, run_starts, run_ends):  # type: ignore
                 )
                 i += 4
             c = table[point]
+            if c < 0:
+                continue
             if c < 0x80:
                 lower[position] = c
                 width = 1
@@ -187,18 +199,21 @@ def word_runs(data, i, end, table, lower, run_starts, run_ends):  # type: ignore
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def is_one_character(lower, start, length):  # type: ignore[no-untyped-def]
-    """Whether a run is a single character, which is no word; it may have several bytes."""
+def is_no_word(lower, start, length, lone):  # type: ignore[no-untyped-def]
+    """Whether a run is a single character, of several bytes maybe; with `lone` that of a script without spaces is a
+    word."""
     if length < 2:
         return True
     byte = lower[start]
-    return byte >= 0xC0 and length == (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4)
+    if byte < 0xC0 or length != (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4):
+        return False
+    return not (lone and is_unspaced(code_point(lower, start)))
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _tokenise(data, ends, table, room):  # type: ignore[no-untyped-def]
+def _tokenise(data, ends, table, lone, room):  # type: ignore[no-untyped-def]
     """data: UTF-8 bytes, each document closed by a newline; ends: int64, one behind each document's newline; on return
-    where each document ends in `stream`, which takes the words' numbers.
+    where each document ends in `stream`, which takes the words' numbers. lone: see `is_no_word`.
 
     A document is first lowered and cut into runs of word characters, with as few branches as can be, then each run is
     looked up. The stable hash of a word: its lower-case UTF-8 bytes are taken eight at a time, little-endian, the
@@ -226,7 +241,7 @@ def _tokenise(data, ends, table, room):  # type: ignore[no-untyped-def]
         for r in range(runs):
             start = run_starts[r]
             length = run_ends[r] - start
-            if is_one_character(lower, start, length):
+            if is_no_word(lower, start, length, lone):
                 continue
             h = mix(eight_bytes(packed, start, length))
             count = (length + 7) >> 3

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from longtail.errors import LongtailError, UsageError
 from longtail.features import kernels
+from longtail.features.gathering import Limits, gather_terms
 from longtail.features.terms import CHUNK_CHARACTERS, ChunkTerms, chunks, terms_of
 from longtail.features.tokenise import tokenise
-from longtail.features.vocabulary import Vocabulary, gather_terms, select
+from longtail.features.vocabulary import Vocabulary, select
 from longtail.keep.cache import cache_folder
 from longtail.keep.files import atomic_file
 from longtail.keep.safetensors import read_arrays, write_arrays
@@ -147,7 +148,7 @@ class WordTokeniser:
                 return part
 
             gathered = gather_terms(run.map(count_chunk, list(chunks(texts, CHUNK_CHARACTERS))))
-        vocabulary, _, _ = select(gathered, len(texts), n=1, min_df=min_df, max_df=1.0, max_features=max_words)
+        vocabulary, _, _ = select(gathered, Limits(len(texts), min_df=min_df, max_features=max_words))
         return cls(vocabulary)
 
     @property

@@ -6,8 +6,7 @@ chunks: what follows the gathering goes by document frequency and by the terms' 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -15,124 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.features import kernels
-from longtail.features.terms import ChunkTerms, power_of_two
+from longtail.features.compounds import find_parts, with_parts
+from longtail.features.gathering import Compounds, Gathered, Limits
+from longtail.features.terms import ChunkTerms, TermCounts
+from longtail.features.word_tables import (
+    WordTable,
+    check_slots,
+    check_words,
+    each_once,
+    frozen,
+    gather,
+    plain_array,
+    table,
+)
 from longtail.part import Arrays, checked_before
-
-
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """The array read-only. Kernels are compiled once for it, whether it is a memory map or not."""
-    array = array.view()
-    array.flags.writeable = False
-    return array
-
-
-class _Growing:
-    """An array that grows at its end, doubling its room."""
-
-    def __init__(self, dtype: type, width: int | None = None) -> None:
-        self._room: NDArray[Any] = np.empty((0,) if width is None else (0, width), dtype=dtype)
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def append(self, values: NDArray[Any]) -> None:
-        end = self._size + len(values)
-        if end > len(self._room):
-            larger = np.empty((max(end, 2 * len(self._room)), *self._room.shape[1:]), dtype=self._room.dtype)
-            larger[: self._size] = self._room[: self._size]
-            self._room = larger
-        self._room[self._size : end] = values
-        self._size = end
-
-    @property
-    def values(self) -> NDArray[Any]:
-        return self._room[: self._size]
-
-
-class _Slots:
-    """Hashes of things numbered from 0, with an open-addressing table over them that is at most half full."""
-
-    def __init__(self) -> None:
-        self.hashes = _Growing(np.uint64)
-        self.slots = np.full(1024, -1, dtype=np.int32)
-
-    def add(self, hashes: NDArray[np.uint64]) -> None:
-        first = len(self.hashes)
-        self.hashes.append(hashes)
-        if 2 * len(self.hashes) > len(self.slots):
-            self.slots = table(self.hashes.values, 4 * len(self.hashes))
-        else:
-            kernels.place(hashes, first, self.slots)
-
-
-def table(hashes: NDArray[np.uint64], room: int) -> NDArray[np.int32]:
-    """int32 (a power of 2, at least `room`,): an open-addressing table of the numbers 0, 1, ... by their hashes."""
-    slots = np.full(power_of_two(room), -1, dtype=np.int32)
-    kernels.place(hashes, 0, slots)
-    return slots
-
-
-def gather(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Pieces of the blob one after the other."""
-    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return blob[shift + np.arange(len(shift))]
-
-
-@dataclass
-class Gathered:
-    """All terms of a corpus: T words, then P n-grams.
-
-    blob, offsets, pairs, hashes  as in `ChunkTerms`
-    df, tf       int64 (T + P,), documents with the term, and occurrences
-    nodes        for each chunk int32 (its nodes,), where its nodes are here
-    """
-
-    blob: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    pairs: NDArray[np.int32]
-    hashes: NDArray[np.uint64]
-    df: NDArray[np.int64]
-    tf: NDArray[np.int64]
-    nodes: list[NDArray[np.int32]]
-
-
-def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
-    """The terms of all chunks together."""
-    blob, offsets, words = _Growing(np.uint8), _Growing(np.int64), _Slots()
-    offsets.append(np.zeros(1, dtype=np.int64))
-    nodes = []
-    for part in parts:
-        found = np.empty(part.entries.nodes, dtype=np.int32)
-        known = frozen(blob.values), frozen(offsets.values), frozen(words.slots)
-        word_hashes = part.hashes[: part.words]
-        kernels.find_words(part.blob, part.offsets, word_hashes, *known, found)
-        new = np.flatnonzero(found[: part.words] < 0)
-        found[new] = len(words.hashes) + np.arange(len(new))
-        lengths = np.diff(part.offsets)[new]
-        blob.append(gather(part.blob, part.offsets[new], lengths))
-        offsets.append(offsets.values[-1] + np.cumsum(lengths))
-        words.add(word_hashes[new])
-        nodes.append(found)
-    T = len(words.hashes)
-
-    pairs, slots = _Growing(np.int32, 2), _Slots()
-    for part, found in zip(parts, nodes, strict=True):
-        if not len(part.pairs):
-            continue
-        kernels.find_pairs(part.pairs, part.hashes, part.words, T, frozen(pairs.values), frozen(slots.slots), found)
-        new = part.words + np.flatnonzero(found[part.words :] < 0)
-        found[new] = T + len(pairs) + np.arange(len(new))
-        # An n-gram may be new together with the shorter one it begins with, whose number is known only now.
-        pairs.append(found[part.pairs[new - part.words]])
-        slots.add(part.hashes[new])
-
-    df, tf = np.zeros((2, T + len(pairs)), dtype=np.int64)
-    for part, found in zip(parts, nodes, strict=True):
-        df[found] += part.entries.document_frequency()
-        tf[found] += part.entries.term_frequency()
-    hashes = np.concatenate([words.hashes.values, slots.hashes.values])
-    return Gathered(blob.values, offsets.values, pairs.values, hashes, df, tf, nodes)
 
 
 def lexical_ranks(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -214,6 +109,9 @@ class Vocabulary:
     columns     int32 (T + P,), each node's column or -1
     pairs       int32 (P, 2), each n-gram as (node of the n-gram without its last word, node of that word)
     pair_slots  int32, as `slots`, of the n-grams
+    own         int32 (T,), the documents with each word that may be part of a compound, else 0; empty where the parts
+                of compounds do not count
+    parts       int32 (T, 2), the two words that each is made of, or -1 twice; empty as `own`
     """
 
     blob: NDArray[np.uint8]
@@ -222,22 +120,34 @@ class Vocabulary:
     columns: NDArray[np.int32]
     pairs: NDArray[np.int32]
     pair_slots: NDArray[np.int32]
+    own: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    parts: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 2), dtype=np.int32))
 
     def __post_init__(self) -> None:
         for name, array in vars(self).items():
             object.__setattr__(self, name, frozen(array))
 
-    def find(self, part: ChunkTerms) -> NDArray[np.int32]:
-        """int32 (nodes,): the column of each of the chunk's nodes, -1 for terms that are not here."""
+    def counts(self, part: ChunkTerms) -> tuple[TermCounts, NDArray[np.int32]]:
+        """The counts of a chunk's terms, those of parts of compounds among them, and, int32, the column of each node
+        or -1."""
+        found, entries = self._find(part), part.entries
+        if len(self.own):
+            words = WordTable(self.blob, self.offsets, self.slots)
+            parts = find_parts(part.blob, part.offsets, found[: part.words], words, self.own, self.parts)
+            entries, found = with_parts(entries, found, parts)
+        columns = self.columns[found]
+        columns[found < 0] = -1
+        return entries, columns
+
+    def _find(self, part: ChunkTerms) -> NDArray[np.int32]:
+        """int32 (nodes,): the number of each of the chunk's nodes here, or -1."""
         found = np.empty(part.entries.nodes, dtype=np.int32)
         word_hashes = part.hashes[: part.words]
         kernels.find_words(part.blob, part.offsets, word_hashes, self.blob, self.offsets, self.slots, found)
         if len(part.pairs):
             T = len(self.offsets) - 1
             kernels.find_pairs(part.pairs, part.hashes, part.words, T, self.pairs, self.pair_slots, found)
-        columns = self.columns[found]
-        columns[found < 0] = -1
-        return columns
+        return found
 
     def terms(self) -> list[str]:
         """The terms by column."""
@@ -250,8 +160,9 @@ class Vocabulary:
         return [spelled[i] for i in node[np.argsort(self.columns[node])].tolist()]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model keeps; the arrays of n-grams only if there are any."""
-        return {name: array for name, array in vars(self).items() if len(self.pairs) or not name.startswith("pair")}
+        """What a model keeps; the arrays of n-grams and of compounds only if there are any."""
+        idle = [*(() if len(self.pairs) else ("pairs", "pair_slots")), *(() if len(self.own) else ("own", "parts"))]
+        return {name: array for name, array in vars(self).items() if name not in idle}
 
     @classmethod
     def restored(cls, arrays: Arrays, *, width: int, n: int) -> Vocabulary:
@@ -260,25 +171,38 @@ class Vocabulary:
         ValueError if it cannot be what `arrays` gave.
         """
         names = ["blob", "offsets", "slots", "columns"]
-        if "pairs" in arrays or "pair_slots" in arrays:
-            names += ["pairs", "pair_slots"]
+        names += ["pairs", "pair_slots"] if "pairs" in arrays or "pair_slots" in arrays else []
+        names += ["own", "parts"] if "own" in arrays or "parts" in arrays else []
         if set(arrays) != set(names):
             raise ValueError(f"the vocabulary needs the arrays {', '.join(names)}; the file has {sorted(arrays)[:8]}")
-        wanted = {"blob": np.uint8, "offsets": np.int64}
-        kept = {name: _array(name, arrays[name], wanted.get(name, np.int32)) for name in names if name != "pairs"}
-        kept["pairs"] = _array("pairs", arrays.get("pairs", np.empty((0, 2), dtype=np.int32)), np.int32, 2)
+        types = {"blob": np.uint8, "offsets": np.int64}
+        kept = {
+            name: plain_array(name, arrays[name], types.get(name, np.int32), 2 if name in ("pairs", "parts") else 1)
+            for name in names
+        }
+        kept.setdefault("pairs", np.empty((0, 2), dtype=np.int32))
         kept.setdefault("pair_slots", np.full(1, -1, dtype=np.int32))
         offsets, columns, pairs = (kept[name] for name in ("offsets", "columns", "pairs"))
         T, P = len(offsets) - 1, len(pairs)
         if T < 0 or len(columns) != T + P:
             raise ValueError(f"the vocabulary has {len(columns)} columns entries for {T + P} terms")
-        for name, most in (("slots", T), ("pair_slots", P)):
-            slots = kept[name]
-            if not len(slots) or len(slots) & (len(slots) - 1) or len(slots) < 2 * most:
-                raise ValueError(f"the vocabulary's {name} has {len(slots)} places, which does not fit {most} terms")
+        check_words(kept["blob"], offsets, kept["slots"])
+        check_slots("pair_slots", kept["pair_slots"], P)
+        if "own" in kept:
+            _check_parts(T, kept["own"], kept["parts"])
         if not checked_before():
-            _check_terms(kept, width, n)
+            _check_terms(T, columns, pairs, width, n)
         return cls(**kept)
+
+
+def _check_parts(T: int, own: NDArray[np.int32], parts: NDArray[np.int32]) -> None:
+    """Refuses parts of compounds that point where they must not."""
+    if not len(own) == len(parts) == T:
+        raise ValueError(f"the vocabulary has {len(own)} and {len(parts)} parts of compounds for {T} words")
+    if checked_before() or not T:
+        return
+    if own.min() < 0 or parts.min() < -1 or parts.max() >= T or ((parts[:, 0] < 0) != (parts[:, 1] < 0)).any():
+        raise ValueError("the vocabulary's parts of compounds point outside it")
 
 
 #: For features that keep no vocabulary.
@@ -292,54 +216,37 @@ NO_TERMS = Vocabulary(
 )
 
 
-def _check_terms(kept: Arrays, width: int, n: int) -> None:
-    """Refuses arrays of which an entry points where it must not."""
-    blob, offsets, columns, pairs = (kept[name] for name in ("blob", "offsets", "columns", "pairs"))
-    if offsets[0] != 0 or offsets[-1] != len(blob) or (offsets[1:] <= offsets[:-1]).any():
-        raise ValueError("the vocabulary's offsets do not rise from 0 to the end of its words")
-    T, P = len(offsets) - 1, len(pairs)
-    if not _each_once(columns, width):
+def _check_terms(T: int, columns: NDArray[np.int32], pairs: NDArray[np.int32], width: int, n: int) -> None:
+    """Refuses terms of which an entry points where it must not."""
+    P = len(pairs)
+    if not each_once(columns, width):
         raise ValueError(f"the vocabulary's terms do not fill the {width} columns once each")
     own = T + np.arange(P)
     if P and (pairs.min() < 0 or (pairs[:, 0] >= own).any() or pairs[:, 1].max() >= T):
         raise ValueError("the vocabulary's n-grams point outside it")
     if P and _depths(pairs[:, 0], T, n).max() > n:
         raise ValueError(f"the vocabulary has n-grams of more than {n} words")
-    for name, most in (("slots", T), ("pair_slots", P)):
-        if not _each_once(kept[name], most):
-            raise ValueError(f"the vocabulary's {name} does not hold each term once")
-
-
-def _each_once(numbers: NDArray[np.int32], n: int) -> bool:
-    """Whether 0 to n - 1 are there once each, and else only -1."""
-    if len(numbers) and (numbers.min() < -1 or numbers.max() >= n):
-        return False
-    return bool((np.bincount(numbers + 1, minlength=n + 1)[1:] == 1).all())
-
-
-def _array(name: str, array: NDArray[Any], dtype: type, dimensions: int = 1) -> NDArray[Any]:
-    """The array as plain, aligned numpy (a view where it already is), after checking its type and shape."""
-    array = np.asarray(array)
-    if array.dtype != dtype or array.ndim != dimensions or (dimensions == 2 and array.shape[1] != 2):
-        shape = "(n,)" if dimensions == 1 else "(n, 2)"
-        raise ValueError(f"'{name}' must be {np.dtype(dtype)} {shape}, the file has {array.dtype} {array.shape}")
-    return np.require(array, requirements=["C", "A"])
 
 
 def select(
-    gathered: Gathered, documents: int, *, n: int, min_df: int, max_df: float, max_features: int | None
+    gathered: Gathered, limits: Limits, compounds: Compounds | None = None
 ) -> tuple[Vocabulary, NDArray[np.int64], NDArray[np.int32]]:
     """Prunes and orders.
 
     Terms in fewer than min_df documents or in more than a share of max_df of them are left out; of the others the
-    max_features most frequent in the corpus are kept, the first by characters where frequencies are equal.
+    max_features most frequent in the corpus are kept, the first by characters where frequencies are equal. Words that
+    may be parts of compounds stay, with or without a column.
 
     Gives the vocabulary, the document frequency of each column, and the column of each gathered node (int32, -1 for
     none).
     """
     T = len(gathered.offsets) - 1
+    documents, n, min_df, max_df, max_features = limits
     kept = (gathered.df >= min_df) & (gathered.df <= max_df * documents)
-    nodes = _closure(kept, gathered.pairs, T, n)
+    needed = np.zeros_like(kept)
+    if compounds is not None:
+        needed[:T] = compounds.own > 0
+    nodes = _closure(kept | needed, gathered.pairs, T, n)
     spelling = _spelling(gathered, nodes, n)
     if max_features is not None and kept.sum() > max_features:
         inside = kept[nodes]
@@ -347,7 +254,7 @@ def select(
         chosen = nodes[inside][best[:max_features]]
         kept = np.zeros_like(kept)
         kept[chosen] = True
-        fewer = np.isin(nodes, _closure(kept, gathered.pairs, T, n), assume_unique=True)
+        fewer = np.isin(nodes, _closure(kept | needed, gathered.pairs, T, n), assume_unique=True)
         nodes, spelling = nodes[fewer], [key[fewer] for key in spelling]
     # What a term is made of comes before it: it is in as many documents or more, and is the shorter of the two.
     nodes = nodes[np.lexsort((*reversed(spelling), -gathered.df[nodes]))]
@@ -368,5 +275,16 @@ def select(
         columns=columns[np.concatenate([words, grams])],
         pairs=number[gathered.pairs[grams - T]],
         pair_slots=table(gathered.hashes[grams], 2 * len(grams)),
+        **(
+            {}
+            if compounds is None
+            else {"own": compounds.own[words], "parts": _renumbered(compounds.parts, words, number)}
+        ),
     )
     return vocabulary, gathered.df[in_order], columns
+
+
+def _renumbered(parts: NDArray[np.int32], words: NDArray[np.int64], number: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The parts of the chosen words by their new numbers."""
+    chosen = parts[words]
+    return np.where(chosen >= 0, number[chosen], -1).astype(np.int32)

@@ -59,7 +59,7 @@ class Ensemble(Learner):
 
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         for number, member in enumerate(self.members):
-            fit.child(f"member/{number}").train(member, member.readable(corpus))
+            self._child(fit, number).train(member, member.readable(corpus))
         self.n_labels_, self.n_features_ = sizes(self.members)
         return self
 
@@ -68,12 +68,18 @@ class Ensemble(Learner):
         return [
             stage
             for number, member in enumerate(self.members)
-            for stage in named(f"{number + 1} {name_of(member)}", member.plan(member.readable_sizes(sizes), run))
+            for stage in named(self._title(number), member.plan(member.readable_sizes(sizes), run))
         ]
+
+    def _title(self, number: int) -> str:
+        return f"{number + 1} {name_of(self.members[number])}"
+
+    def _child(self, fit: Fit, number: int) -> Fit:
+        return fit.child(f"member/{number}", self._title(number))
 
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         for number, member in enumerate(self.members):
-            member.retune(member.readable(corpus), fit.child(f"member/{number}"), vectors)
+            member.retune(member.readable(corpus), self._child(fit, number), vectors)
         return self
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:

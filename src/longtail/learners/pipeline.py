@@ -201,8 +201,9 @@ class Pipeline(Learner):
             made: Judged = part.judged(corpus, view, fit.child(name_of(part)))
             tuned = replace(made.corpus, labels=corpus.labels)
             tuned = tuned if tuned.X is not None else self.with_features(tuned, fit.run)
+            second = fit.child(f"second stage/{number}", "second stage").apart()
             with fit.run.stage("retune"):
-                learner.retune(learner.readable(tuned), fit.child(f"second stage/{number}").apart(), made.vectors)
+                learner.retune(learner.readable(tuned), second, made.vectors)
         return learner
 
     # re-rankers
@@ -292,7 +293,7 @@ class Pipeline(Learner):
             raise UsageError(f"'{name}' needs features, and {corpus.name} has neither texts nor features")
         if hasattr(self, "n_labels_") and self.features_ is None:
             raise UsageError(
-                f"this model was trained on features of one's own, and {corpus.name} has texts only; "
+                f"this model was trained on features that came with the data, and {corpus.name} has texts only; "
                 "give it a corpus with X"
             )
         if self.features is None:

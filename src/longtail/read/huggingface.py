@@ -47,7 +47,7 @@ def read_dataset(dataset: Any, reading: Reading) -> Iterator[Corpus]:
         there = list(next(iter(dataset), {}))
     columns = require_columns(there, options, source)
     features = getattr(dataset, "features", None) or {}
-    names = _class_names(features, options, _names_of_feature)
+    names = _class_names(features, options, names_of_feature)
     chosen = dataset.select_columns(columns)
     if hasattr(chosen, "with_format"):
         chosen = chosen.with_format(None)
@@ -168,7 +168,7 @@ def _json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _names_of_feature(feature: Any) -> Sequence[str] | None:
+def names_of_feature(feature: Any) -> Sequence[str] | None:
     """Class names of a labels column of a dataset object: ClassLabel, or a list of ClassLabel."""
     for _ in range(3):
         if feature is None:

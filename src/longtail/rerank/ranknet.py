@@ -71,7 +71,7 @@ class RankNet(Reranker):
     margin: float = option(0.1, "c, by how much true labels must lie above wrong ones", low=0)
     balance: float = option(1.0, "lambda, weight of the second term", low=0)
     learning_rate: float = option(0.01, "of AdaGrad", low=1e-6)
-    epochs: int = option(20, "passes over the documents, at most", low=0)
+    epochs: int = option(20, "maximum number of passes over the documents", low=0)
     patience: int = option(3, "passes without a better validation score before it stops", low=1)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
     B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from longtail.errors import UsageError  # noqa: E402
 from longtail.fit import Fit  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
 from longtail.learners.neural.base import NeuralLearner  # noqa: E402
-from longtail.learners.neural.training.task import Task  # noqa: E402
+from longtail.learners.neural.training.task import Passes, Task  # noqa: E402
 from longtail.registry import build, config_of, entries  # noqa: E402
 from longtail.run import Hardware, Run  # noqa: E402
 
@@ -80,9 +80,45 @@ def test_nothing_to_check_on(options: dict[str, Any]) -> None:
 class TestEpochs:
     def test_of_a_task_are_its_own(self) -> None:
         learner = small_learner(epochs=7)
-        assert learner.schedule_of(Task(topics(), Fit(), epochs=1)).steps == 3
+        assert learner.schedule_of(Task(topics(), Fit(), passes=Passes(1))).steps == 3
         assert learner.schedule_of(Task(topics(), Fit())).steps == 21
-        assert small_learner(steps=5).schedule_of(Task(topics(), Fit(), epochs=200)).steps == 600
+        assert small_learner(steps=5).schedule_of(Task(topics(), Fit(), passes=Passes(200))).steps == 600
+
+    @pytest.mark.parametrize("name", ["attentionxml", "laroberta", "decaf", "astec", "inceptionxml-lf"])
+    def test_are_as_many_as_asked_for(self, name: str) -> None:
+        """Three steps make an epoch here, and small corpora have 300 steps where nobody asks for a number."""
+        task = Task(topics(), Fit())
+
+        def steps(**options: Any) -> int:
+            encoder = {"encoder": "bilstm"} if name == "laroberta" else {}
+            return cast(NeuralLearner, build({"part": name, "batch": 8, **encoder, **options})).schedule_of(task).steps
+
+        assert len(topics()) == 24
+        default = 10 if name == "laroberta" else 6
+        assert steps() == 300
+        for epochs in (1, default, 20):
+            assert steps(epochs=epochs) == 3 * epochs, "the default's number, too, if it is asked for"
+        assert steps(least_steps=1) == 3 * default
+        assert steps(epochs=2, least_steps=30) == 30, "a minimum that is asked for holds"
+
+    def test_of_every_other_training_are_as_many_as_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found: dict[str, int] = {}
+
+        def train(learner: Any, network: Any, data: Any, task: Any, key: str = "") -> None:
+            found[task.title] = learner.schedule_of(task).steps // learner._steps_per_epoch(task)
+
+        monkeypatch.setattr(NeuralLearner, "train_on", train)
+        tiny = {"encoder": PER_TEXT, "batch": 16}
+        modules = {"part": "astec-modules", **tiny, "surrogate": 2, "epochs": 1, "rerank_epochs": 3}
+        learner: Any = build(modules)
+        learner.fit(titles(), run=ONE)
+        assert found == {"Words by clusters": 2, "Training": 1, "Re-ranker": 3}
+        clusters = {"part": "label-clusters", "surrogate": 2}
+        learner = build({"part": "decaf", **tiny, "epochs": 1, "shortlist": clusters, "retune_epochs": 2})
+        learner.fit(titles(), run=ONE)
+        assert found["Training clusters"] == 2
+        learner.retune(titles(), Fit(ONE))
+        assert found["Second stage"] == 2
 
     @pytest.mark.parametrize(("share", "epochs", "phases"), [(0.01, 4, [1, 3]), (0.9, 3, [2, 1]), (0.5, 4, [2, 2])])
     def test_each_phase_has_one(
@@ -92,7 +128,7 @@ class TestEpochs:
         training = NeuralLearner.train_network
 
         def train(learner: Any, network: Any, task: Any) -> None:
-            found.append(task.epochs)
+            found.append(task.passes.epochs)
             training(learner, network, task)
 
         monkeypatch.setattr(NeuralLearner, "train_network", train)

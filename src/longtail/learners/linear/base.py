@@ -46,7 +46,7 @@ class LinearLearner(Learner):
     eps: float = option(
         0.5, "stop when no document violates the optimum by more (papers: 0.1; measured as good)", low=1e-6
     )
-    max_passes: int = option(20, "passes over a node's documents, at most (Parabel, Bonsai)", low=1)
+    max_passes: int = option(20, "maximum number of passes over a node's documents (Parabel, Bonsai)", low=1)
     prune: float = option(0.1, "weights no larger are dropped (Parabel, Bonsai)", low=0)
     weights: str = option("int8", "number format the weights are kept in", choices=tuple(WEIGHTS))
 
@@ -99,16 +99,19 @@ class LinearLearner(Learner):
         def cost(task: Task) -> float:
             return cost_of(task, label_count, documents.count)
 
-        def solved(batch: list[Task]) -> list[Piece]:
-            found = fit.run.map_shared(solve_task, (documents, options), batch, cost=cost, title="Training")
+        def solved(batch: list[Task], run: Run) -> list[Piece]:
+            found = run.map_shared(solve_task, (documents, options), batch, cost=cost, title="Training")
             return [piece._replace(separators=own) for pieces in found for piece in pieces
                     for own in parts[piece.tree].kept(piece)]  # fmt: skip
 
         blocks: list[list[list[tuple[int, Separators]]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
-        for number, batch in enumerate(batches(tasks, cost) if kept.kept else [tasks]):
-            name = ["batch", str(number), str(len(tasks)), str(fit.shard)]
-            for piece in kept.made(name, partial(solved, batch), packed, unpacked):
-                blocks[piece.tree][piece.node].append((piece.first, piece.separators))
+        with fit.run.bar("Training", sum(map(cost, tasks))) as bar:
+            inside = fit.run.within(bar)
+            for number, batch in enumerate(batches(tasks, cost) if kept.kept else [tasks]):
+                name = ["batch", str(number), str(len(tasks)), str(fit.shard)]
+                skip = partial(bar.advance, sum(map(cost, batch)))
+                for piece in kept.made(name, partial(solved, batch, inside), packed, unpacked, skip):
+                    blocks[piece.tree][piece.node].append((piece.first, piece.separators))
 
         def of_nodes(t: int) -> Iterator[Separators]:
             for node in parts[t].nodes.tolist():

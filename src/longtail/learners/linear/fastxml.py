@@ -33,7 +33,7 @@ from longtail.learners.linear.search import CHUNK
 from longtail.learners.linear.tree import require_starts
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage
-from longtail.run import Run
+from longtail.run import Bar, Run
 from longtail.scores import Scores
 from longtail.sparse import rows_of_pairs
 
@@ -52,12 +52,12 @@ class FastXML(Learner):
     """
 
     trees: int = option(50, "trees, which differ by their random seed (FastXML)", low=1, high=10_000)
-    max_leaf: int = option(10, "documents per leaf at most, unless they cannot be parted (FastXML)", low=1)
+    max_leaf: int = option(10, "maximum number of documents per leaf, unless they cannot be separated (FastXML)", low=1)
     leaf_labels: int = option(100, "labels that a leaf keeps (FastXML)", low=1)
     cost: float = option(1.0, "C, weight of a node's logistic loss against the size of its weights (FastXML)", low=1e-6)
     eps: float = option(0.01, "a separator is done when its violations fell to this share (FastXML)", low=1e-6)
-    max_newton: int = option(10, "Newton steps per separator at most (FastXML)", low=1)
-    max_passes: int = option(10, "passes over the weights per Newton step at most (FastXML)", low=1)
+    max_newton: int = option(10, "maximum number of Newton steps per separator (FastXML)", low=1)
+    max_passes: int = option(10, "maximum number of passes over the weights per Newton step (FastXML)", low=1)
 
     leaner: ClassVar[Mapping[str, Any]] = {"trees": 10}
 
@@ -98,18 +98,19 @@ class FastXML(Learner):
         def one(tree: int) -> Forest:
             return grow(rows, n_features, pairs, options, fit.run.seed_of(f"tree/{tree}"))
 
-        def group(trees: Sequence[int]) -> Forest:
-            def make() -> Forest:
-                return Forest.joined(fit.run.map(one, trees, title="Training"))
+        def restored(kept: Arrays) -> Forest:
+            return Forest.from_arrays(dict(kept), n_features, corpus.n_labels)
 
-            return pieces.made(
-                trees, make, Forest.arrays, lambda kept: Forest.from_arrays(dict(kept), n_features, corpus.n_labels)
-            )
+        def group(trees: Sequence[int], bar: Bar) -> Forest:
+            def make() -> Forest:
+                return Forest.joined(fit.run.within(bar).map(one, trees, title="Training"))
+
+            return pieces.made(trees, make, Forest.arrays, restored, lambda: bar.advance(len(trees)))
 
         size = max(GROUP, fit.run.workers) if pieces.kept else self.trees
-        with fit.run.stage("train"):
+        with fit.run.stage("train"), fit.run.bar("Training", self.trees) as bar:
             groups = (range(low, min(low + size, self.trees)) for low in range(0, self.trees, size))
-            self.forest_ = Forest.joined([group(trees) for trees in groups])
+            self.forest_ = Forest.joined([group(trees, bar) for trees in groups])
         self.n_labels_, self.n_features_ = corpus.n_labels, n_features
         return self
 

@@ -47,7 +47,7 @@ class LabelTree(LinearLearner):
     leaner: ClassVar[Mapping[str, Any]] = {"trees": 1}
 
     trees: int = option(3, "trees, which differ by their random seed (Parabel, Bonsai)", low=1, high=1000)
-    max_leaf: int = option(100, "labels per leaf, at most (Parabel)", low=1, high=65_535)
+    max_leaf: int = option(100, "maximum number of labels per leaf (Parabel)", low=1, high=65_535)
     beam: int = option(10, "nodes kept per level when scoring (Parabel, Bonsai)", low=1, high=10_000)
 
     @property

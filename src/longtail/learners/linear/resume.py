@@ -37,12 +37,18 @@ class Pieces:
         make: Callable[[], Piece],
         arrays_of: Callable[[Piece], Arrays],
         restored: Callable[[Arrays], Piece],
+        skip: Callable[[], None],
     ) -> Piece:
-        """The piece of this name, made or, if the run was killed behind it, as it was kept."""
+        """The piece of this name, made or, if the run was killed behind it, as it was kept.
+
+        skip  moves the bar on by what need not be made
+        """
         if not self.kept:
             return make()
         key = self.fit.key([config_of(self.part), "pieces", *name], self.corpus)
         if (found := self._recalled(key, restored)) is not None:
+            with self.fit.run.earlier():
+                skip()
             return found
         start = time.perf_counter()
         piece = make()

@@ -25,7 +25,6 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
-from longtail.learners.neural.base import filled, weights_of
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.encoders.short import WeightedBag
 from longtail.learners.neural.heads.base import Head
@@ -35,7 +34,8 @@ from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.base import ListedLabels, Shortlist
 from longtail.learners.neural.shortlists.grouping import grouped_labels
 from longtail.learners.neural.training.network import Network, score_batches, vectors_of
-from longtail.learners.neural.training.task import Task, texts_of
+from longtail.learners.neural.training.task import Passes, Task, texts_of
+from longtail.learners.neural.training.weights import filled, weights_of
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage, kept_of
 from longtail.registry import name_of
@@ -44,6 +44,8 @@ from longtail.scores import Scores
 
 #: Documents scored together: their shortlists are held at once.
 CHUNK = 2048
+#: Passes over the documents where nobody asks for a number.
+SURROGATE_EPOCHS, RERANK_EPOCHS = 4, 3
 
 
 @dataclass(kw_only=True)
@@ -59,11 +61,15 @@ class AstecModules(ShortTextLearner):
         {"part": "sampled-labels", "negatives": 2000},
         "which clusters the surrogate task's loss is taken over: sampled-labels, all-labels",
     )
-    cluster_size: int = option(8, "labels per cluster of the surrogate task, at most", low=1, high=65_535)
-    surrogate: int = option(4, "epochs of the surrogate task (Astec: 20)", low=1)
+    cluster_size: int = option(8, "maximum number of labels per cluster of the surrogate task", low=1, high=65_535)
+    surrogate: int | None = option(
+        None, "epochs of the surrogate task; none: 4, more on small corpora (Astec: 20)", low=1
+    )
     nearest: int = option(200, "labels per shortlist (Astec: 500)", low=1, high=100_000)
     random: int = option(100, "random labels beside a shortlist in training (Astec: 200)", low=0, high=100_000)
-    rerank_epochs: int = option(3, "epochs of the re-ranker, 0 for none (Astec: 10)", low=0)
+    rerank_epochs: int | None = option(
+        None, "epochs of the re-ranker, 0 for no re-ranker; none: 3, more on small corpora (Astec: 10)", low=0
+    )
     hard: int = option(
         100, "labels that the classifier ranks first, which the re-ranker learns from (Astec: 200)", low=1
     )
@@ -81,13 +87,17 @@ class AstecModules(ShortTextLearner):
         listed = self.nearest + self.random
         stages = [token_stage(self, sizes), *words, Stage("shortlists", sizes.documents / 1e4, 2 * lists, lists)]
         stages += network_stages(self, sizes, "classifier", listed)
-        if self.rerank_epochs:
+        if self._reranks:
             stages += network_stages(self, sizes, "re-ranker", self.hard + self.random)
         return [*stages[:-1], replace(stages[-1], kept=stages[-1].kept - lists - kept_of(words))]
 
     @property
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities, retunes=False)
+
+    @property
+    def _reranks(self) -> bool:
+        return self.rerank_epochs != 0
 
     def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
         super()._check_parts(encoder, head, shortlist)
@@ -97,7 +107,7 @@ class AstecModules(ShortTextLearner):
             raise UsageError("weighted-bag.residual has no effect in 'astec-modules', leave it out")
         if "label texts" in shortlist.capabilities.needs:
             raise UsageError(f"'astec-modules' has shortlists of its own, and no use for '{name_of(shortlist)}'")
-        if not self.rerank_epochs:
+        if not self._reranks:
             for name in ("hard", "rerank_share"):
                 self._refuse_idle(name, "rerank_epochs is at least 1")
         for name in ("retune_start", "retune_epochs"):
@@ -117,7 +127,8 @@ class AstecModules(ShortTextLearner):
         words = self._module(int(cluster.max()) + 1, run, "surrogate")
         alone = fit.child("surrogate").with_valid(None).with_hooks(())
         choice = self.shortlist.choice(above)
-        self.train_network(words, Task(above, alone, choice, "Words by clusters", self.surrogate, nested=True))
+        passes = Passes.of(self.surrogate, SURROGATE_EPOCHS, self.least_steps)
+        self.train_network(words, Task(above, alone, choice, "Words by clusters", passes, nested=True))
         # II
         self.centroids_ = centroids(vectors_of(words, tokens), corpus)
         lists, _ = self._nearest(self._index(run), words, tokens)
@@ -129,12 +140,13 @@ class AstecModules(ShortTextLearner):
         self.train_network(self.network_, Task(corpus, fit, own, nested=True))
         # IV
         self.reranker_: Network | None = None
-        if self.rerank_epochs:
+        if self._reranks:
             found = self._ranked(tokens, lists, None, self.hard)
             self.reranker_ = self._module(corpus.n_labels, run, "re-ranker", residual=True)
             self._start_bias(self.reranker_.head, corpus.labels)
             hard = ListedLabels(corpus.Y, corpus.pair_weight, found.ids, self.random)
-            again = Task(corpus, fit.child("re-ranker"), hard, "Re-ranker", self.rerank_epochs, nested=True)
+            passes = Passes.of(self.rerank_epochs, RERANK_EPOCHS, self.least_steps)
+            again = Task(corpus, fit.child("re-ranker"), hard, "Re-ranker", passes, nested=True)
             self.train_network(self.reranker_, again)
 
     def _kept_encoder(self) -> WeightedBag:
@@ -216,7 +228,7 @@ class AstecModules(ShortTextLearner):
 
         self.network_ = filled(empty, self.n_labels_, under("network", arrays))
         again = under("reranker", arrays)
-        if bool(again) != bool(self.rerank_epochs):
+        if bool(again) != self._reranks:
             raise ValueError("the re-ranker is missing, or there should be none")
         self.reranker_ = filled(empty, self.n_labels_, again) if again else None
 

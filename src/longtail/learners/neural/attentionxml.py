@@ -22,11 +22,12 @@ from longtail.fit import Fit
 from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
-from longtail.learners.neural.base import NeuralLearner, weights_of
+from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.memory import grouped, network_stages, token_stage
 from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, true_first
 from longtail.learners.neural.training.module import Candidates, best_labels
 from longtail.learners.neural.training.task import Task, texts_of
+from longtail.learners.neural.training.weights import weights_of
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage, holding, peak_of
 from longtail.run import Run
@@ -48,8 +49,8 @@ class AttentionXML(NeuralLearner):
         "auto", "label tree: auto (above `flat` labels), always, never", choices=("auto", "always", "never")
     )
     flat: int = option(20_000, "labels up to which one network attends to all", low=1, only={"tree": "auto"})
-    branches: int = option(8, "labels per cluster and clusters per node, at most (K)", low=2, high=1024, only=WITH_TREE)
-    top: int = option(2048, "nodes of the first level, at most (AttentionXML: 2^11)", low=2, only=WITH_TREE)
+    branches: int = option(8, "maximum labels per cluster, clusters per node (K)", low=2, high=1024, only=WITH_TREE)
+    top: int = option(2048, "maximum number of nodes of the first level (AttentionXML: 2^11)", low=2, only=WITH_TREE)
     candidates: int = option(
         160, "nodes per level whose children are looked at (C)", low=1, high=100_000, only=WITH_TREE
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from typing import Any, ClassVar, Self
@@ -28,8 +27,9 @@ from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
 from longtail.learners.neural.training.module import Checked, Schedule, TrainingData
 from longtail.learners.neural.training.network import Network
-from longtail.learners.neural.training.task import Task, label_texts, texts_of
+from longtail.learners.neural.training.task import Passes, Task, label_texts, texts_of
 from longtail.learners.neural.training.trainer import Course, train
+from longtail.learners.neural.training.weights import fill, filled, own_randomness, weights_of
 from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.plan import Sizes, Stage
 from longtail.registry import build, config_of, name_of
@@ -47,12 +47,15 @@ class NeuralLearner(Learner):
     encoder: Any = option("bilstm", "what turns a text into one vector per token")
     head: Any = option("label-attention", "what turns those into one score per label")
     shortlist: Any = option("sampled-labels", "which labels a loss is taken over: sampled-labels, all-labels")
-    epochs: int = option(
-        6, "passes over the documents (measured; AttentionXML: 30)", low=1, high=100_000, only={"steps": None}
-    )
-    least_steps: int = option(
-        300, "optimiser steps, at least: small corpora are passed over more often", low=1, only={"steps": None}
-    )
+    epochs: int | None = option(
+        None,
+        "passes over the documents; none: 6, more on small corpora, see least_steps (measured; AttentionXML: 30)",
+        low=1, high=100_000, only={"steps": None},
+    )  # fmt: skip
+    least_steps: int | None = option(
+        None, "minimum number of optimiser steps; none: 300 where the number of epochs is not set, else no minimum",
+        low=1, only={"steps": None},
+    )  # fmt: skip
     steps: int | None = option(None, "optimiser steps in place of epochs, to compare what sees more documents", low=1)
     batch: int = option(32, "documents per step (AttentionXML: 40)", low=1, high=65_536)
     rate: float = option(0.002, "learning rate of layers (measured; AttentionXML: 0.001 for all)", low=0, high=10)
@@ -70,8 +73,8 @@ class NeuralLearner(Learner):
     average_every: int = option(1, "steps between the weights that enter the average", low=1)
     valid_share: float = option(
         0.0,
-        f"share of documents held out to find the best epoch, {MOST_VALID} at most (measured: none, "
-        "for rare labels miss them; data given as validation is used in any case)",
+        f"share of documents held out to find the best epoch, at most {MOST_VALID} (measured: none, "
+        "because rare labels need them; validation data that is given is always used)",
         low=0,
         high=0.5,
     )
@@ -79,8 +82,12 @@ class NeuralLearner(Learner):
     patience: int = option(0, "epochs without a better one before training stops, 0 for never", low=0)
     retune_start: str = option("kept", "second stage: the classifier is kept, or started anew",
                                choices=("kept", "anew"))  # fmt: skip
-    retune_epochs: int = option(3, "second stage: passes over the documents", low=1, high=100_000)
+    retune_epochs: int | None = option(
+        None, "second stage: passes over the documents; none: 3, more on small corpora", low=1, high=100_000
+    )
 
+    #: Passes over the documents where nobody asks for a number.
+    default_epochs: ClassVar[int] = 6
     #: torch, Lightning and what they import.
     libraries: ClassVar[int] = 385 << 20
     leaner: ClassVar[Mapping[str, Any]] = {"batch": 16}
@@ -149,8 +156,11 @@ class NeuralLearner(Learner):
 
     def planned_steps(self, sizes: Sizes) -> int:
         """Optimiser steps on that many documents."""
-        per_epoch = -(-sizes.documents // self.batch)
-        return self.steps or max(self.epochs, -(-self.least_steps // per_epoch)) * per_epoch
+        return self.steps or self.passes.steps(-(-sizes.documents // self.batch))
+
+    @property
+    def passes(self) -> Passes:
+        return Passes.of(self.epochs, self.default_epochs, self.least_steps)
 
     # fitting
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
@@ -220,7 +230,8 @@ class NeuralLearner(Learner):
         key = self.key_of(task)
         kept = fit.recall(key) if task.nested else None
         if kept is not None:
-            fill(network, kept)
+            with fit.run.earlier():
+                fill(network, kept)
             network.eval()
             return
         begun = time.perf_counter()
@@ -269,7 +280,7 @@ class NeuralLearner(Learner):
         hardware = task.fit.run.hardware
         programs = [version(name) for name in ("torch", "lightning")]
         machine = [hardware.devices, hardware.nodes, hardware.precision]
-        return task.fit.key([config_of(self), task.title, task.epochs, task.begun_with, machine, programs], task.corpus)
+        return task.fit.key([config_of(self), task.title, task.passes, task.begun_with, machine, programs], task.corpus)
 
     def _steps_per_epoch(self, task: Task) -> int:
         hardware = task.fit.run.hardware
@@ -278,11 +289,10 @@ class NeuralLearner(Learner):
 
     def schedule_of(self, task: Task) -> Schedule:
         per_epoch = self._steps_per_epoch(task)
-        if self.steps is not None and task.epochs is None:
+        if self.steps is not None and task.passes is None:
             steps = self.steps
         else:
-            epochs = self.epochs if task.epochs is None else task.epochs
-            steps = max(epochs, -(-self.least_steps // per_epoch)) * per_epoch
+            steps = (task.passes or self.passes).steps(per_epoch)
         return Schedule(
             rate=self.rate,
             word_rate=self.word_rate,
@@ -371,37 +381,3 @@ class NeuralLearner(Learner):
             return Network(encoder, self.shortlist.kept_head(self, encoder, n_labels))
 
         return filled(empty, n_labels, arrays)
-
-
-def filled(empty: Callable[[], Network], n_labels: int, arrays: Arrays) -> Network:
-    """A network with the weights of a file, which must fit it."""
-    if n_labels > max((len(array) for array in arrays.values() if array.ndim), default=0):
-        raise ValueError(f"no weights have a row for each of {n_labels} labels")  # before room is made for them
-    # shapes follow from the options, and what the file holds must fit them
-    with own_randomness():
-        network = empty()
-    fill(network, arrays)
-    return network.eval()
-
-
-def fill(network: Network, arrays: Arrays) -> None:
-    """Gives a network weights, which must be all of its own in name, shape and type."""
-    own = network.state_dict()
-    if set(own) != set(arrays):
-        raise ValueError(f"weights {sorted(set(own) ^ set(arrays))[:3]} are missing or too many")
-    for name, weight in own.items():
-        given = arrays[name]
-        if tuple(weight.shape) != given.shape or given.dtype != weight.numpy().dtype:
-            raise ValueError(f"'{name}' is {given.dtype} {given.shape}, not {weight.dtype} {tuple(weight.shape)}")
-    network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
-
-
-def weights_of(network: Network) -> dict[str, NDArray[Any]]:
-    return {name: weight.numpy() for name, weight in network.state_dict().items()}
-
-
-@contextlib.contextmanager
-def own_randomness() -> Iterator[None]:
-    """Draws from torch's generator, which dropout knows no other than, and leaves it to others as it was."""
-    with torch.random.fork_rng(devices=[]):
-        yield

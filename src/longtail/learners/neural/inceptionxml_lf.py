@@ -7,7 +7,7 @@ II  a vector of its own is added, which starts from the label's text; clusters, 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import scipy.sparse as sp
@@ -41,7 +41,7 @@ class InceptionXMLLF(ShortTextLearner):
         super()._check_parts(encoder, head, shortlist)
         if self.first_phase and not (isinstance(head, LabelText) and head.free):
             raise UsageError("inceptionxml-lf.first_phase needs the head 'label-text' with free = true")
-        if self.first_phase and self.epochs < 2:
+        if self.first_phase and self.passes.epochs < 2:
             raise UsageError("inceptionxml-lf.first_phase needs two epochs, one for each phase")
 
     def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
@@ -52,7 +52,8 @@ class InceptionXMLLF(ShortTextLearner):
             self.network_ = self.shortlist.train(self, network, Task(corpus, fit, title="Phase II", facts=facts))
             return
         # each phase has at least one epoch
-        first = min(max(1, round(self.first_phase * self.epochs)), self.epochs - 1)
+        passes = self.passes
+        first = min(max(1, round(self.first_phase * passes.epochs)), passes.epochs - 1)
         part: LabelText = copy.copy(self.head)
         part.free, part.start = False, "zero"
         tied = Network(
@@ -60,7 +61,8 @@ class InceptionXMLLF(ShortTextLearner):
         )
         self._bind(tied, facts, corpus)
         alone = fit.child("phase 1").with_valid(None)
-        self.shortlist.train(self, tied, Task(corpus, alone, title="Phase I", epochs=first, nested=True, facts=facts))
+        begin = replace(passes, epochs=first)
+        self.shortlist.train(self, tied, Task(corpus, alone, title="Phase I", passes=begin, nested=True, facts=facts))
         network.head.bind(network.encoder, facts)
         self._take(network, tied)
 
@@ -68,8 +70,9 @@ class InceptionXMLLF(ShortTextLearner):
             words: Any = network.encoder.words
             return sp.csr_matrix(facts.texts @ words.weight.detach().numpy())
 
-        rest = Task(corpus, fit, title="Phase II", epochs=self.epochs - first, facts=facts, group_by=texts)
-        self.network_ = self.shortlist.train(self, network, rest)
+        rest = replace(passes, epochs=passes.epochs - first)
+        last = Task(corpus, fit, title="Phase II", passes=rest, facts=facts, group_by=texts)
+        self.network_ = self.shortlist.train(self, network, last)
 
     @staticmethod
     def _take(network: Network, tied: Network) -> None:

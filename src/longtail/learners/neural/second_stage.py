@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Bytes that the vectors of all tokens may take on disk.
 KEPT_BYTES = 8 << 30
+#: Passes over the documents where nobody asks for a number.
+EPOCHS = 3
 
 
 def retuned(
@@ -45,7 +47,7 @@ def retuned(
 
     vectors  positive examples in the classifier's space beside the corpus: each has its say once per epoch
     """
-    from longtail.learners.neural.training.task import Task, texts_of
+    from longtail.learners.neural.training.task import Passes, Task, texts_of
 
     tokens = learner.encoder.tokens(texts_of(corpus), fit.run, keep=True)
     states = learner.encoder.states(network.encoder, tokens, fit.run)
@@ -54,7 +56,8 @@ def retuned(
     if learner.retune_start == "anew":
         torch.manual_seed(fit.run.seed_of("classifier"))
         restarted(network, tokens, corpus, states, from_documents=learner.start == "documents")
-    task = Task(corpus, fit, choice, title="Second stage", epochs=learner.retune_epochs)
+    passes = Passes.of(learner.retune_epochs, EPOCHS, learner.least_steps)
+    task = Task(corpus, fit, choice, title="Second stage", passes=passes)
     if vectors is not None and len(vectors.labels):
         task = replace(task, fit=fit.with_hooks([PositiveVectors(checked(vectors, network, corpus.n_labels))]))
     if fit.run.checkpoints is not None:

@@ -34,7 +34,10 @@ class ShortTextLearner(NeuralLearner):
 
     encoder: Any = option("weighted-bag", "what turns a text into one vector")
     head: Any = option({"part": "pooled", "bias": -8.0, "strength": 3.0}, "what turns that into one score per label")
-    epochs: int = option(6, "passes over the documents (measured)", low=1, high=100_000)
+    epochs: int | None = option(
+        None, "passes over the documents; none: 6, more on small corpora, see least_steps (measured)",
+        low=1, high=100_000, only={"steps": None},
+    )  # fmt: skip
     batch: int = option(256, "documents per step (measured)", low=1, high=65_536)
     rate: float = option(0.002, "learning rate of layers (measured)", low=0, high=10)
     word_rate: float = option(0.02, "learning rate of word vectors (measured)", low=0, high=10)

@@ -30,7 +30,7 @@ class WordEncoder(Encoder):
         None, "start of the word embeddings: glove-6b-50d, a GloVe or word2vec text file, or none"
     )
     size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
-    min_df: int = option(1, "fewest documents a word must be in (measured: rare labels hang on rare words)", low=1)
+    min_df: int = option(1, "minimum documents per word (measured: rare labels depend on rare words)", low=1)
     max_words: int = option(500_000, "words kept, the most frequent (AttentionXML)", low=1)
     train_vectors: bool = option(True, "whether word embeddings are trained (AttentionXML: not on small corpora)")
 

@@ -30,6 +30,7 @@ from longtail.learners.neural.shortlists.base import (
 from longtail.learners.neural.shortlists.grouping import grouped, grouped_labels
 from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, best_clusters, score
 from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.task import Passes
 from longtail.part import Arrays, option
 from longtail.plan import Sizes
 from longtail.scores import Scores
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 class LabelClusters(Shortlist):
     """A loss over the labels of each document's best clusters, which are learnt beside them."""
 
-    size: int = option(8, "labels per cluster, at most (131,073 in 16,384 as published)", low=1, high=65_535)
+    size: int = option(8, "maximum number of labels per cluster (131,073 in 16,384 as published)", low=1, high=65_535)
     head_labels: int = option(500, "labels with more documents are clusters of their own", low=1)
     candidates: int = option(16, "clusters per document whose labels are looked at", low=1, high=100_000)
     texts: bool = option(
@@ -97,7 +98,7 @@ class LabelClusters(Shortlist):
                 fit=fit.child("clusters").with_valid(None).with_hooks(()),
                 choice=SharedLabels(above.Y, above.pair_weight, self.negatives),
                 title=f"{task.title} clusters",
-                epochs=self.surrogate,
+                passes=Passes.of(self.surrogate, 0, learner.least_steps),
                 nested=True,
             )
             learner.train_network(Network(network.encoder, clusters), alone)

@@ -283,11 +283,12 @@ class _Bar(Callback):
     """Steps on the run's own progress bar."""
 
     def __init__(self, run: Run, title: str, steps: int) -> None:
-        self._context, self._open = run.bar(title, steps), contextlib.ExitStack()
+        self._run, self._context, self._open = run, run.bar(title, steps), contextlib.ExitStack()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._bar = self._open.enter_context(self._context)
-        self._bar.advance(trainer.global_step)
+        with self._run.earlier() if trainer.global_step else contextlib.nullcontext():
+            self._bar.advance(trainer.global_step)
 
     def on_train_batch_end(self, trainer: Any, *others: Any) -> None:
         self._bar.advance(1)

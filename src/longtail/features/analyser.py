@@ -1,0 +1,226 @@
+"""The analysis of languages: texts to stems, each word in its own language.
+
+A word is stemmed in one language wherever it stands, be it in a German or an English text, so that texts of several
+languages share what words they share. Words that a sample of the training texts has in more than one language are
+stemmed in that in which more of these texts have them, all others in the language of their text. (On German and
+English library records that is worth as much again as the stems themselves; see docs/languages.md.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.arrays import njit
+from longtail.features.characters import analysed_bytes, analysed_table
+from longtail.features.languages import LANGUAGES, UNDETERMINED, languages_of, stems, told_apart
+from longtail.features.tokenise import Words, tokenise_bytes
+from longtail.features.unspaced import cut_runs
+from longtail.features.word_tables import WordTable, frozen, gather, numbered
+from longtail.part import Arrays
+
+#: What `language` may be beside a language.
+AUTO, NONE = "auto", "none"
+CHOICES = (AUTO, NONE, *LANGUAGES)
+#: Characters of the texts that the languages of a corpus are told from, and of those that tell words of several.
+SAMPLED, SHARED = 500_000, 4_000_000
+#: A language counts as one of a corpus if it is that of at least this share of the texts whose language can be told.
+LEAST_SHARE = 0.01
+
+#: Names of the arrays that a model keeps.
+KEPT = ("languages", "shared_blob", "shared_offsets", "shared_slots", "shared_of")
+
+NO_WORDS = WordTable(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), np.full(1, -1, dtype=np.int32))
+NO_NUMBERS = frozen(np.empty(0, dtype=np.uint8))
+
+
+@dataclass(frozen=True, eq=False)
+class Analyser:
+    """What finds the words of texts, and makes stems of them.
+
+    languages  that texts may be in, the first where nothing tells
+    shared     words of several of them, and of: uint8 (words,), the language of each, as its place among them
+    """
+
+    languages: tuple[str, ...]
+    shared: WordTable = NO_WORDS
+    of: NDArray[np.uint8] = field(default_factory=lambda: NO_NUMBERS)
+
+    @classmethod
+    def fitted(cls, language: str, texts: Sequence[str]) -> Analyser | None:
+        """For texts in a language, in those that the texts are found to be in ("auto"), or nothing for "none"."""
+        if language == NONE:
+            return None
+        if language != AUTO:
+            return cls((language,))
+        languages = _languages_of_corpus(plain_words(_spread(texts, SAMPLED)))
+        if len(languages) == 1:
+            return cls(languages)
+        words = plain_words(_spread(texts, SHARED))
+        return cls(languages, *_shared_words(words, languages))
+
+    # using
+    def __call__(self, texts: Sequence[str]) -> Words:
+        """The stems of some texts, in place of their words."""
+        words = plain_words(texts)
+        if len(self.languages) == 1:
+            return _renamed(words, stems(_spelled(words.blob, words.offsets), self.languages[0]))
+        place = self.shared.find(words.blob, words.offsets, words.hashes)
+        fixed = np.where(place >= 0, np.append(self.of, 0)[place], -1).astype(np.int32)
+        count, stream = len(words.hashes), np.empty(len(words.stream), dtype=np.int32)
+        pairs = np.empty((min(len(stream), count * len(self.languages)), 2), dtype=np.int32)
+        known = np.full((len(self.languages), count), -1, dtype=np.int32)
+        found = _pairs(words.stream, words.ends, languages_of(words, self.languages), fixed, known, stream, pairs)
+        return _renamed(words._replace(stream=stream), self._stems(words, pairs[:found]))
+
+    def _stems(self, words: Words, pairs: NDArray[np.int32]) -> list[bytes]:
+        """The stem of each pair of a word and a language."""
+        spelled = _spelled(words.blob, words.offsets)
+        made = [b""] * len(pairs)
+        for number, language in enumerate(self.languages):
+            places = np.flatnonzero(pairs[:, 1] == number).tolist()
+            own = [spelled[word] for word in pairs[places, 0].tolist()]
+            for place, stem in zip(places, stems(own, language), strict=True):
+                made[place] = stem
+        return made
+
+    # keeping
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a model keeps."""
+        kept: dict[str, NDArray[Any]] = {"languages": np.frombuffer(" ".join(self.languages).encode(), dtype=np.uint8)}
+        if len(self.of):
+            kept |= {f"shared_{name}": array for name, array in vars(self.shared).items()} | {"shared_of": self.of}
+        return kept
+
+    @classmethod
+    def restored(cls, arrays: Arrays) -> Analyser:
+        """From what a model kept; ValueError if it cannot be what `arrays` gave."""
+        names = KEPT if len(arrays) > 1 else KEPT[:1]
+        if set(arrays) != set(names):
+            raise ValueError(f"the languages need the arrays {', '.join(names)}; the file has {sorted(arrays)[:8]}")
+        languages = _kept_languages(arrays["languages"])
+        if len(arrays) == 1:
+            return cls(languages)
+        shared = WordTable.restored({name: arrays[f"shared_{name}"] for name in ("blob", "offsets", "slots")})
+        of = np.asarray(arrays["shared_of"])
+        if of.dtype != np.uint8 or of.shape != (len(shared),) or of.max(initial=0) >= len(languages):
+            raise ValueError(f"'shared_of' must be one of {len(languages)} languages for each of {len(shared)} words")
+        return cls(languages, shared, frozen(np.require(of, requirements=["C", "A"])))
+
+
+def _kept_languages(array: NDArray[Any]) -> tuple[str, ...]:
+    if array.dtype != np.uint8 or array.ndim != 1 or len(array) > 4 * len(LANGUAGES):
+        raise ValueError("'languages' must be codes of languages with a space between them, as uint8")
+    languages = tuple(np.asarray(array).tobytes().decode("ascii", "replace").split(" "))
+    unknown = [code for code in languages if code not in LANGUAGES and code != UNDETERMINED]
+    if unknown or len(set(languages)) < len(languages):
+        raise ValueError(f"the languages {' '.join(languages)[:40]!r} are not all known, or not all different")
+    return languages
+
+
+def plain_words(texts: Sequence[str]) -> Words:
+    """The words of some texts as they stand, scripts without spaces in pairs of characters."""
+    words = tokenise_bytes([analysed_bytes(text) for text in texts], analysed_table(), lone=True)
+    pieces = cut_runs(words.blob, words.offsets)
+    if pieces is None:
+        return words
+    starts, lengths, firsts = pieces
+    numbers, kept, hashes = numbered(words.blob, starts, lengths)
+    counts = np.diff(firsts)[words.stream]
+    steps = np.repeat(firsts[words.stream] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    ends = np.concatenate([[0], np.cumsum(counts)])[words.ends]
+    return Words(numbers[steps], ends, *_taken(words.blob, starts[kept], lengths[kept]), hashes)
+
+
+def _taken(
+    blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    return gather(blob, starts, lengths), np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _spelled(blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> list[bytes]:
+    everything = blob.tobytes()
+    return [everything[a:b] for a, b in pairwise(offsets.tolist())]
+
+
+def _renamed(words: Words, names: list[bytes]) -> Words:
+    """The words by other names, those of one name made one."""
+    lengths = np.fromiter(map(len, names), dtype=np.int64, count=len(names))
+    blob = np.frombuffer(b"".join(names), dtype=np.uint8)
+    starts = np.cumsum(lengths) - lengths
+    numbers, kept, hashes = numbered(blob, starts, lengths)
+    return Words(numbers[words.stream], words.ends, *_taken(blob, starts[kept], lengths[kept]), hashes)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _pairs(stream, ends, languages, fixed, known, new_stream, pairs):  # type: ignore[no-untyped-def]
+    """Numbers pairs of a word and the language it is stemmed in, as they come, and gives how many there are.
+
+    stream, ends  as in `Words`
+    languages     int32 (documents,); fixed: int32 (words,), the language of a word wherever it stands, or -1
+    known         int32 (languages, words), -1 everywhere
+    new_stream    int32, the stream's words as pairs, written; pairs: int32 (pairs, 2), word and language, written
+    """
+    count = 0
+    begin = 0
+    for document in range(len(ends)):
+        for i in range(begin, ends[document]):
+            word = stream[i]
+            language = fixed[word] if fixed[word] >= 0 else languages[document]
+            number = known[language, word]
+            if number < 0:
+                number = count
+                known[language, word] = number
+                pairs[number, 0] = word
+                pairs[number, 1] = language
+                count += 1
+            new_stream[i] = number
+        begin = ends[document]
+    return count
+
+
+# what a corpus is like
+def _spread(texts: Sequence[str], characters: int) -> list[str]:
+    """Texts from all over the corpus with about that many characters together."""
+    total = sum(map(len, texts))
+    step = max(1, -(-total // characters))
+    return list(texts[::step])
+
+
+def _languages_of_corpus(words: Words) -> tuple[str, ...]:
+    """The languages of some texts, most frequent first."""
+    every = told_apart()
+    count = np.bincount(languages_of(words, every), minlength=len(every))[1:]
+    found = np.flatnonzero(count > LEAST_SHARE * count.sum())
+    return tuple(every[1 + i] for i in found[np.argsort(-count[found], kind="stable")]) or (UNDETERMINED,)
+
+
+def _shared_words(words: Words, languages: tuple[str, ...]) -> tuple[WordTable, NDArray[np.uint8]]:
+    """Words in texts of several languages, and the language in which more of these have each."""
+    count = np.zeros((len(words.hashes), len(languages)), dtype=np.int32)
+    _count_documents(words.stream, words.ends, languages_of(words, languages), count)
+    several = np.flatnonzero((count > 0).sum(axis=1) > 1)
+    spelled = _spelled(words.blob, words.offsets)
+    # by their characters, so that nothing depends on the order of the texts
+    several = np.array(sorted(several.tolist(), key=lambda word: spelled[word]), dtype=np.int64)
+    of = count[several].argmax(axis=1).astype(np.uint8)
+    return WordTable.of([spelled[word] for word in several.tolist()]), frozen(of)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _count_documents(stream, ends, languages, count):  # type: ignore[no-untyped-def]
+    """count: int32 (words, languages), raised by the documents of each language that have a word."""
+    last = np.full(len(count), -1, dtype=np.int64)
+    begin = 0
+    for document in range(len(ends)):
+        for i in range(begin, ends[document]):
+            word = stream[i]
+            if last[word] != document:
+                last[word] = document
+                count[word, languages[document]] += 1
+        begin = ends[document]

@@ -1,0 +1,189 @@
+"""Compounds: words made of two words that the corpus also has by themselves, as German makes them.
+
+Of all ways to cut a word in two, with or without a letter or three that link the parts (Universität-s-bibliothek), the
+one counts whose parts are in most documents, by the product of their numbers (Koehn & Knight 2003, Empirical methods
+for compound splitting). The parts are counted beside the compound, which stays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.arrays import njit
+from longtail.features.kernels import find_word, stable_hash
+from longtail.features.terms import TermCounts
+from longtail.features.word_tables import WordTable
+from longtail.run import Run
+
+#: Languages that write compounds as one word.
+COMPOUNDING = frozenset({"da", "de", "et", "fi", "hu", "is", "nl", "no", "sv"})
+#: Fewest bytes of a part, and fewest documents that have it as a word.
+SHORTEST, FEWEST = 4, 2
+#: What has more bytes is no word.
+LONGEST = 100
+#: What may stand between two stems: its number of bytes and these.
+LINKS = np.array(
+    [[len(link), *link.ljust(3)] for link in (b"", b"s", b"n", b"e", b"es", b"en", b"er", b"ns", b"ens")],
+    dtype=np.uint8,
+)
+#: Words that a task cuts.
+_WORDS_OF_TASK = 50_000
+
+
+def documents_of_parts(
+    df: NDArray[np.int64], lengths: NDArray[np.int64], documents: int, *, min_df: int, max_df: float, most: int | None
+) -> NDArray[np.int32]:
+    """int32 (words,): in how many documents each word is, 0 for one that cannot be a part.
+
+    df, lengths   of each word, the length in bytes
+    min_df, max_df  words outside are no terms, and no parts either
+    most          no more parts than this; the rarer words of the corpus are left out then
+    """
+    fewest = max(FEWEST, min_df)
+    can_be = (df >= fewest) & (df <= max_df * documents) & (lengths >= SHORTEST)
+    if most is not None and can_be.sum() > most:
+        can_be &= df > np.sort(df[can_be])[-most - 1]
+    return np.where(can_be, np.minimum(df, np.iinfo(np.int32).max), 0).astype(np.int32)
+
+
+def parts_of_words(words: WordTable, own: NDArray[np.int32], run: Run) -> NDArray[np.int32]:
+    """int32 (words, 2): the parts of each word of a table as numbers there, or -1.
+
+    own  as `documents_of_parts` gives it
+    """
+
+    def of_some(first: int) -> NDArray[np.int32]:
+        some = words.offsets[first : first + _WORDS_OF_TASK + 1]
+        unknown = np.full(len(some) - 1, -1, dtype=np.int32)
+        return find_parts(words.blob, some, unknown, words, own, np.empty((0, 2), dtype=np.int32))
+
+    found = run.map(of_some, range(0, len(words), _WORDS_OF_TASK))
+    return np.concatenate(found) if found else np.empty((0, 2), dtype=np.int32)
+
+
+def find_parts(
+    blob: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    known: NDArray[np.int32],
+    words: WordTable,
+    own: NDArray[np.int32],
+    parts: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """int32 (words, 2): the parts of words as numbers in a table, or -1.
+
+    blob, offsets, known  the words, and the number of each in the table or -1
+    words, own, parts     the table, how many documents its words are in as parts, and their own parts
+    """
+    found = np.empty((len(known), 2), dtype=np.int32)
+    _find_parts(blob, offsets, known, (words.blob, words.offsets, words.slots), own, parts, found)
+    return found
+
+
+def with_parts(
+    entries: TermCounts, known: NDArray[np.int32], parts: NDArray[np.int32]
+) -> tuple[TermCounts, NDArray[np.int32]]:
+    """Counts with those of the parts of words added.
+
+    known  int32 (nodes,), the number in a table of each node, or -1
+    parts  int32 (words, 2), those of the first nodes, as numbers in the table, or -1
+    Gives the new counts, and `known` with the nodes that come in new.
+    """
+    wanted = np.unique(parts[parts >= 0])
+    numbers = np.concatenate([known, np.setdiff1d(wanted, known)])
+    if not len(wanted):
+        return entries, known
+    order = np.argsort(numbers, kind="stable")
+    places = order[np.searchsorted(numbers, wanted, sorter=order)]
+    nodes = np.full((len(known), 2), -1, dtype=np.int32)
+    nodes[: len(parts)][parts >= 0] = places[np.searchsorted(wanted, parts[parts >= 0])]
+    room = len(entries.ids) + 2 * int((nodes[entries.ids, 0] >= 0).sum())
+    ids, counts = np.empty((2, room), dtype=np.int32)
+    indptr = np.empty(len(entries.indptr), dtype=np.int64)
+    last = np.full(len(numbers), -1, dtype=np.int64)
+    kept = _add_parts(entries.indptr, entries.ids, entries.counts, nodes, last, indptr, ids, counts)
+    return TermCounts(indptr, ids[:kept].copy(), counts[:kept].copy(), len(numbers)), numbers
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _number_of(blob, start, length, table_blob, table_offsets, table_slots):  # type: ignore[no-untyped-def]
+    """The number of a word in a table, or -1."""
+    h = stable_hash(blob, start, length)
+    return find_word(blob, start, length, h, table_blob, table_offsets, table_slots)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def split(blob, start, length, table_blob, table_offsets, table_slots, own):  # type: ignore[no-untyped-def]
+    """The numbers of the two parts of a word, or -1 twice."""
+    left = np.int32(-1)
+    right = np.int32(-1)
+    if length < 2 * SHORTEST or length > LONGEST:
+        return left, right
+    for j in range(start, start + length):
+        if blob[j] < 0x61 or 0x7A < blob[j] < 0x80:  # a digit or an underscore
+            return left, right
+    best = np.int64(0)
+    for cut in range(SHORTEST, length - SHORTEST + 1):
+        if blob[start + cut] & 0xC0 == 0x80:
+            continue  # within a character
+        second = _number_of(blob, start + cut, length - cut, table_blob, table_offsets, table_slots)
+        if second < 0 or own[second] == 0:
+            continue
+        for link in LINKS:
+            end = cut - np.int64(link[0])
+            fits = end >= SHORTEST
+            j = 0
+            while fits and end + j < cut:
+                fits = blob[start + end + j] == link[1 + j]
+                j += 1
+            if not fits:
+                continue
+            first = _number_of(blob, start, end, table_blob, table_offsets, table_slots)
+            if first >= 0 and np.int64(own[first]) * np.int64(own[second]) > best:
+                best = np.int64(own[first]) * np.int64(own[second])
+                left, right = first, second
+    return left, right
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _find_parts(blob, offsets, known, table, own, parts, found):  # type: ignore[no-untyped-def]
+    """found: int32 (words, 2), written; see `find_parts`."""
+    table_blob, table_offsets, table_slots = table
+    for word in range(len(known)):
+        number = known[word]
+        if number >= 0:
+            found[word, 0] = parts[number, 0]
+            found[word, 1] = parts[number, 1]
+        else:
+            start = offsets[word]
+            length = offsets[word + 1] - start
+            left, right = split(blob, start, length, table_blob, table_offsets, table_slots, own)
+            found[word, 0] = left
+            found[word, 1] = right
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _add_parts(indptr, ids, counts, parts, last, new_indptr, new_ids, new_counts):  # type: ignore[no-untyped-def]
+    """The number of entries written.
+
+    indptr, ids, counts  as in `TermCounts`, and the new ones, written
+    parts  int32 (nodes, 2), nodes, or -1 twice; last: int64 (all nodes,), -1 everywhere
+    """
+    entries = 0
+    new_indptr[0] = 0
+    for row in range(len(indptr) - 1):
+        first = entries
+        for e in range(indptr[row], indptr[row + 1]):
+            for k in range(3):
+                node = ids[e] if k == 0 else parts[ids[e], k - 1]
+                if node < 0:
+                    break
+                if last[node] >= first:
+                    new_counts[last[node]] += counts[e]
+                else:
+                    last[node] = entries
+                    new_ids[entries] = node
+                    new_counts[entries] = counts[e]
+                    entries += 1
+        new_indptr[row + 1] = entries
+    return entries

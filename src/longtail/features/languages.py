@@ -1,0 +1,164 @@
+"""Languages: which are known, what stems their words have, and how the language of a text is told.
+
+A text's language is told by its function words (the, und, dans), which nearly every text has and names and terms
+hardly ever are. Each different one counts once for the languages that have it, the less the more of these there are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.arrays import njit
+from longtail.features.characters import without_accents
+from longtail.features.tokenise import Words
+from longtail.features.word_tables import WordTable
+
+#: Languages by their ISO 639-1 code: the name of their Snowball stemmer, empty for those that have none.
+LANGUAGES: dict[str, str] = {
+    "ar": "arabic", "bg": "", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
+    "en": "english", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",
+    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
+    "id": "indonesian", "is": "", "it": "italian", "ja": "", "km": "", "ko": "", "la": "", "lo": "", "lt": "lithuanian",
+    "lv": "", "my": "", "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese",
+    "ro": "romanian", "ru": "russian", "sk": "", "sl": "", "sr": "serbian", "st": "sesotho", "sv": "swedish",
+    "ta": "tamil", "th": "", "tr": "turkish", "uk": "", "vi": "", "yi": "yiddish", "zh": "",
+}  # fmt: skip
+#: Of texts in which nothing tells the language, where no other text tells it either.
+UNDETERMINED = "und"
+#: Languages in which marks are accents that people leave out; elsewhere (å, ł, ş) they make letters of their own.
+ACCENTED = frozenset({"ca", "de", "en", "es", "fr", "ga", "it", "nl", "pt"})
+#: What a function word gives to the languages that have it, shared out among them.
+VOTE = 60
+#: Words per language whose stems are remembered: those of a text that came before cost next to nothing.
+REMEMBERED = 1 << 17
+
+_REMEMBERED: dict[str, dict[bytes, bytes]] = {}
+_OF_THREAD = threading.local()
+
+
+# stems
+def stems(words: list[bytes], language: str) -> list[bytes]:
+    """The stems of lower-case words in UTF-8, without accents where the language has such."""
+    known = _REMEMBERED.setdefault(language, {})
+    found = list(map(known.get, words))
+    if None in found:
+        new = _stemmed([word for word, stem in zip(words, found, strict=True) if stem is None], language)
+        if len(known) + len(new) > REMEMBERED:
+            known.clear()
+        known.update(new)
+        found = [new[word] if stem is None else stem for word, stem in zip(words, found, strict=True)]
+    return found  # type: ignore[return-value]
+
+
+def stems_in(words: list[bytes], of: list[int], languages: Sequence[str]) -> list[bytes]:
+    """The stems of words, each in its own language, given as its place among some."""
+    known = [_REMEMBERED.setdefault(language, {}) for language in languages]
+    found = [known[number].get(word) for word, number in zip(words, of, strict=True)]
+    if None in found:
+        found = [
+            stems([word], languages[number])[0] if stem is None else stem
+            for word, number, stem in zip(words, of, found, strict=True)
+        ]
+    return found  # type: ignore[return-value]
+
+
+def _stemmed(words: list[bytes], language: str) -> dict[bytes, bytes]:
+    name = LANGUAGES.get(language, "")
+    made = _stemmer(name).stemWords(words) if name else words
+    if language in ACCENTED:
+        made = map(without_accents, made)
+    # no word becomes nothing
+    return {word: stem or word for word, stem in zip(words, made, strict=True)}
+
+
+def _stemmer(name: str) -> Any:
+    """The thread's own: Snowball's are not to be shared."""
+    stemmer = getattr(_OF_THREAD, name, None)
+    if stemmer is None:
+        import Stemmer
+
+        stemmer = Stemmer.Stemmer(name)
+        stemmer.maxCacheSize = 0  # `stems` remembers, and is quicker at it
+        setattr(_OF_THREAD, name, stemmer)
+    return stemmer
+
+
+# the language of a text
+class Voters(NamedTuple):
+    """Function words, and int32 (words, languages), what each gives to every language."""
+
+    words: WordTable
+    votes: NDArray[np.int32]
+
+
+@cache
+def _function_words() -> dict[str, list[str]]:
+    """Languages to their function words."""
+    text = resources.files("longtail.features").joinpath("function_words.txt").read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {language: list(dict.fromkeys(words)) for language, *words in lines}
+
+
+def told_apart() -> tuple[str, ...]:
+    """All languages that can be told, behind the undetermined one, which is that of texts without function words."""
+    return (UNDETERMINED, *_function_words())
+
+
+@cache
+def voters(languages: tuple[str, ...]) -> Voters:
+    having: dict[str, list[int]] = {}
+    for number, language in enumerate(languages):
+        for word in _function_words().get(language, ()):
+            having.setdefault(word, []).append(number)
+    votes = np.zeros((len(having), len(languages)), dtype=np.int32)
+    for row, numbers in enumerate(having.values()):
+        votes[row, numbers] = VOTE // len(numbers)
+    votes.flags.writeable = False
+    return Voters(WordTable.of([word.encode() for word in having]), votes)
+
+
+def languages_of(words: Words, languages: tuple[str, ...]) -> NDArray[np.int32]:
+    """int32 (documents,): each document's language, as its place among these; the first of them where nothing tells."""
+    table = voters(languages)
+    chosen = np.empty(len(words.ends), dtype=np.int32)
+    elect(words.stream, words.ends, table.words.find(words.blob, words.offsets, words.hashes), table.votes, chosen)
+    return chosen
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def winner(scores):  # type: ignore[no-untyped-def]
+    """The language with most votes, the first of them if several have as many."""
+    best = 0
+    for language in range(1, len(scores)):
+        if scores[language] > scores[best]:
+            best = language
+    return best
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def elect(stream, ends, voter, votes, chosen):  # type: ignore[no-untyped-def]
+    """chosen: int32 (documents,), written: each document's language.
+
+    stream, ends  as in `Words`
+    voter         int32 (words,), the function word that a word is, or -1; votes: as in `Voters`
+    """
+    last = np.full(len(votes), -1, dtype=np.int64)
+    scores = np.zeros(votes.shape[1], dtype=np.int64)
+    begin = 0
+    for document in range(len(ends)):
+        scores[:] = 0
+        for i in range(begin, ends[document]):
+            row = voter[stream[i]]
+            if row >= 0 and last[row] != document:
+                last[row] = document
+                for language in range(len(scores)):
+                    scores[language] += votes[row, language]
+        begin = ends[document]
+        chosen[document] = winner(scores)

@@ -29,6 +29,7 @@ import render_label_text as label_text
 import render_memory as memory
 import render_neural as neural
 import render_peers as peers
+import render_pictures as drawn
 import render_quality as quality
 import render_scale as scale
 from common import REPOSITORY, RESULTS, read_json, write_text
@@ -211,9 +212,9 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
 def pictures(all_results: dict[str, Results]) -> dict[str, bytes]:
     made: dict[str, bytes | None] = {}
     if "peers" in all_results:
-        made["peers.png"] = quality.peers_picture(all_results["peers"])
+        made["peers.png"] = drawn.peers_picture(all_results["peers"])
     if "tail" in all_results:
-        made["tradeoff.png"] = quality.tradeoff_picture(all_results["tail"])
+        made["tradeoff.png"] = drawn.tradeoff_picture(all_results["tail"])
     return {name: picture for name, picture in made.items() if picture is not None}
 
 

@@ -1,10 +1,9 @@
-"""Tables of benchmarks/quality.py and benchmarks/tail.py, and the pictures; `render.py` puts them in their places."""
+"""Tables of benchmarks/quality.py and benchmarks/tail.py; `render.py` puts them in their places."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from io import BytesIO
 from typing import Any
 
 Results = dict[str, Any]
@@ -191,93 +190,3 @@ def _made(results: Results) -> str:
         f"Means over {'-'.join(map(str, seeds))} seeds, test split; tail: labels with 1 to 5 training documents, head: "
         f"more than 20. {machine_line(results)} Made by `{results['command']}`."
     )
-
-
-# pictures
-def peers_picture(results: Results) -> bytes | None:
-    """Training seconds against PSP@5, one panel per corpus of texts: up and to the left is better; None without any."""
-    corpora: dict[str, list[dict[str, Any]]] = {}
-    for row in results["rows"]:
-        shown = "failed" not in row and row["part"] == 1 and not row["matched"] and "tail_recall@5" in row
-        if shown and not row["corpus"].startswith("synthetic"):
-            corpora.setdefault(row["corpus"], []).append(row)
-    if not corpora:
-        return None
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-    from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
-
-    figure, axes = plt.subplots(1, len(corpora), figsize=(4.2 * len(corpora), 3.6), squeeze=False)
-    for axis, (corpus, rows) in zip(axes[0], corpora.items(), strict=True):
-        for row in rows:
-            ours = row["peer"] == "longtail"
-            name = (
-                row["system"]
-                .removeprefix("longtail ")
-                .removesuffix(" (16-way)")
-                .replace(" trees", "")
-                .replace(" tree", "")
-            )
-            x, y = row["train_s"], row["metrics"]["PSP@5"]
-            axis.scatter(x, y, s=70, color="#0072B2" if ours else "#B0B0B0", marker="o" if ours else "s", zorder=3)
-            # ours above their marks, the others below: neighbours rarely cover one another
-            axis.annotate(
-                name, (x, y), textcoords="offset points", xytext=(0, 8 if ours else -14), fontsize=7.5, ha="center",
-                color="#0072B2" if ours else "#606060",
-            )  # fmt: skip
-        axis.set_xscale("log")
-        low, high = axis.get_xlim()
-        axis.set_xlim(low / 1.5, high * 1.5)
-        bottom, top = axis.get_ylim()
-        axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
-        axis.xaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50, 100, 200, 500]))
-        axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_title(corpus, fontsize=10)
-        axis.set_xlabel("training seconds, 2 cores (the number behind a name: trees)", fontsize=8)
-        axis.set_ylabel("PSP@5, rare labels count more", fontsize=8)
-        axis.tick_params(labelsize=7)
-        axis.grid(alpha=0.25)
-    figure.suptitle("longtail (blue) beside its peers (grey): up and to the left is better", fontsize=11)
-    return _png(figure)
-
-
-def tradeoff_picture(results: Results) -> bytes:
-    """P@1 against PSP@1 over strengths: the curves a user chooses a point on."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    groups = tail_groups(results)
-    corpora = [c for c in dict.fromkeys(c for c, _, _ in groups) if (c, "parabel-1", "plain") in groups]
-    figure, axes = plt.subplots(1, len(corpora), figsize=(4.6 * len(corpora), 3.8), squeeze=False)
-    for axis, corpus in zip(axes[0], corpora, strict=True):
-        for setting, style in (("plain", "-"), ("taug-gate0.5", "--")):
-            rows = groups.get((corpus, "parabel-1", setting))
-            if not rows:
-                continue
-            for name, colour in (("inverse-propensity", "#E69F00"), ("ranknet", "#0072B2")):
-                strengths = list(rows[0]["curves"][name])
-                x = [mean_and_spread(r["curves"][name][s]["PSP@1"] for r in rows)[0] for s in strengths]
-                y = [mean_and_spread(r["curves"][name][s]["P@1"] for r in rows)[0] for s in strengths]
-                label = f"{name}{'' if setting == 'plain' else ' + Taug, gate 0.5'}"
-                axis.plot(x, y, style, marker="o", markersize=4, color=colour, label=label)
-        axis.set_title(f"{corpus}, Parabel, 1 tree", fontsize=10)
-        axis.set_xlabel("PSP@1", fontsize=8)
-        axis.set_ylabel("P@1", fontsize=8)
-        axis.tick_params(labelsize=7)
-        axis.grid(alpha=0.25)
-        axis.legend(fontsize=7)
-    figure.suptitle("Strength from 0 (left) to 1: precision against rare labels", fontsize=11)
-    return _png(figure)
-
-
-def _png(figure: Any) -> bytes:
-    """The same bytes every time: no date in the file."""
-    buffer = BytesIO()
-    figure.tight_layout()
-    figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
-    return buffer.getvalue()

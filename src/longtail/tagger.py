@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from longtail.memory import give_back
 from longtail.part import Part, default_of, restoring_checked_arrays
 from longtail.plan import Plan, Sizes
 from longtail.registry import build, check_bounds, check_registered, config_of, name_of
+from longtail.rerank.propensity import favouring_rare
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere
@@ -71,6 +73,7 @@ class Tagger:
         self.threads = threads
         self.directory_: Path | None = None  # where it was loaded from
         self.share_: Share | None = None  # which of several shards it is
+        self.rare_: float | None = None  # strength of inverse propensity that was asked for after training
 
     @property
     def learner(self) -> Learner:
@@ -135,9 +138,20 @@ class Tagger:
 
     # predicting
     def predict(
-        self, documents: Sequence[str] | Corpus, k: int = 5, *, threshold: float = 0.0, run: Run | None = None
+        self,
+        documents: Sequence[str] | Corpus,
+        k: int = 5,
+        *,
+        threshold: float = 0.0,
+        rare: float | None = None,
+        run: Run | None = None,
     ) -> list[list[tuple[str, float]]]:
-        """The k best label names of each document with their scores, best first, those below the threshold left out."""
+        """The k best label names of each document with their scores, best first, those below the threshold left out.
+
+        rare  as of `favouring_rare`; None for the model as it was trained
+        """
+        if rare is not None:
+            return self.favouring_rare(rare).predict(documents, k, threshold=threshold, run=run)
         if isinstance(documents, str):
             raise UsageError('predict takes a list of texts: predict(["some text"]), not predict("some text")')
         if not 0 <= threshold <= 1:
@@ -149,6 +163,19 @@ class Tagger:
         corpus = documents if isinstance(documents, Corpus) else self.corpus_of(documents)
         scores = self.score(corpus, k, run=run)
         return [self._named(ids, values, threshold) for ids, values in zip(scores.ids, scores.values, strict=True)]
+
+    def favouring_rare(self, strength: float) -> Self:
+        """The same model with rare labels moved up by inverse propensity of this strength, without training again.
+
+        It takes the place of the model's own re-ranking: 0 gives the learner's own order, 1 is the best for PSP@k in
+        theory. This tagger stays as it is, and both share what was learnt.
+        """
+        self._require_fitted()
+        made = copy.copy(self)
+        made.pipeline = copy.copy(self.pipeline)
+        made.pipeline.rerank = favouring_rare(self.rerank, self.labels_, strength)
+        made.rare_ = strength
+        return made
 
     def _of_one_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
         """Labels and scores of one text without the overhead of a corpus; None where only the general way will do."""
@@ -193,12 +220,21 @@ class Tagger:
         return Corpus(labels=self.labels_, Y=Y, texts=texts, name="texts")
 
     def evaluate(
-        self, corpus: Corpus, *, all_labels: bool = False, run: Run | None = None, **options: Unpack[Options]
+        self,
+        corpus: Corpus,
+        *,
+        all_labels: bool = False,
+        rare: float | None = None,
+        run: Run | None = None,
+        **options: Unpack[Options],
     ) -> Report:
         """Metrics on a corpus with known labels, matched to the model's by name; options as of `longtail.evaluate`.
 
         Labels the model never saw are left out of the truth, or with `all_labels` count as misses.
+        rare  as of `favouring_rare`; None for the model as it was trained
         """
+        if rare is not None:
+            return self.favouring_rare(rare).evaluate(corpus, all_labels=all_labels, run=run, **options)
         from longtail.evaluate import evaluate
         from longtail.evaluate.report import Settings
 
@@ -232,6 +268,8 @@ class Tagger:
         from longtail.keep.model import save_model
 
         self._require_fitted()
+        if self.rare_ is not None:
+            raise UsageError("save the model itself: what favours rare labels is chosen anew at every prediction")
         if in_shards(self):
             raise UsageError("this model lies in shards already, and each was saved when it was trained")
         check_registered(self.pipeline)

@@ -37,6 +37,7 @@ def evaluate(
         ),
     ] = False,
     reciprocal: Reciprocal = False,
+    rare: options.Rare = None,
     bands: Annotated[
         str, typer.Option("--bands", help="Upper ends of the rarer frequency bands.", rich_help_panel=_METRICS)
     ] = "5,20",
@@ -81,6 +82,8 @@ def evaluate(
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
+    if rare is not None:
+        tagger = tagger.favouring_rare(rare)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
     corpus = how.read(data, run, split="test")
     if reciprocal:

@@ -35,6 +35,7 @@ def predict(
         typer.Option("--output", "-o", help="JSONL file to write; standard output without it.", show_default=False),
     ] = None,
     threshold: Annotated[float, typer.Option("--threshold", help="Leave out labels that score less.")] = 0.0,
+    rare: options.Rare = None,
     text_field: options.TextField = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
@@ -59,6 +60,8 @@ def predict(
     run = start_run(threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
+    if rare is not None:
+        tagger = tagger.favouring_rare(rare)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
     with _destination(output, overwrite) as handle:
         size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)

@@ -43,6 +43,7 @@ def compare(
         str, typer.Option("--propensity", help="Preset of A and B for PSP@1: default, wikipedia, amazon.")
     ] = "default",
     reciprocal: Reciprocal = False,
+    rare: options.Rare = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -72,6 +73,8 @@ def compare(
     # all of them before any work: the last one may be the one that is missing
     taggers = [Tagger.load(path, threads=threads) for path in models]
     give_texts(taggers, labels)
+    if rare is not None:
+        taggers = [tagger.favouring_rare(rare) for tagger in taggers]
     if data is None:
         corpus = read_texts(text or [])
     else:

@@ -35,6 +35,7 @@ def evaluate(
         ),
     ] = False,
     reciprocal: Reciprocal = False,
+    rare: options.Rare = None,
     bands: Annotated[
         str, typer.Option("--bands", help="Band boundaries, for example 5,20.", rich_help_panel=_METRICS)
     ] = "5,20",
@@ -84,6 +85,8 @@ def evaluate(
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     give_texts([tagger], labels)
+    if rare is not None:
+        tagger = tagger.favouring_rare(rare)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     corpus = how.read(data, run, split="test")
     if reciprocal:

@@ -27,6 +27,19 @@ Memory = Annotated[
     ),
 ]
 
+Rare = Annotated[
+    float | None,
+    typer.Option(
+        "--rare",
+        metavar="STRENGTH",
+        min=0,
+        max=10,
+        help="Move rare labels up: 0 is the learner's own order, 1 what PSP@k asks for; 0.3 is a good start. "
+        "Works on any model, and takes the place of its own re-ranking.",
+        show_default=False,
+    ),
+]
+
 _DATA = "Data"
 LabelsFile = Annotated[
     Path | None,

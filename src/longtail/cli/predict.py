@@ -38,6 +38,7 @@ def predict(
         typer.Option("--output", "-o", help="JSONL file to write; standard output without it.", show_default=False),
     ] = None,
     threshold: Annotated[float, typer.Option("--threshold", help="Leave out labels that score less.")] = 0.0,
+    rare: options.Rare = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     split: options.Split = None,
@@ -65,6 +66,8 @@ def predict(
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     give_texts([tagger], labels)
+    if rare is not None:
+        tagger = tagger.favouring_rare(rare)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad, encoding=encoding)
     with _destination(output, overwrite) as handle:
         size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)

@@ -75,5 +75,5 @@ def test_what_cannot_be_is_refused(plain: Tagger, tmp_path: Path) -> None:
         plain.predict(["a"], rare=float("nan"))
     with pytest.raises(UsageError, match="save the model itself"):
         plain.favouring_rare(0.3).save(tmp_path / "model")
-    with pytest.raises(UsageError, match="not trained|fit"):
+    with pytest.raises(UsageError, match=r"not trained|fit"):
         Tagger(LEARNER).favouring_rare(0.3)

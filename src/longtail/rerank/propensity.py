@@ -1,7 +1,7 @@
 """Inverse propensity: F(x)_l = q_l f(x)_l, the simple instantiation of "Improving Tail Label Prediction for XML".
 
-Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated probabilities p_l. It needs nothing but the
-labels' training counts, which every model has, so its strength can be chosen anew at every prediction.
+Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated probabilities p_l. It needs nothing but
+the labels' training counts, which every model has, so its strength can be chosen anew at every prediction.
 """
 
 from __future__ import annotations
@@ -80,5 +80,5 @@ def favouring_rare(rerankers: Sequence[Reranker], labels: LabelIndex, strength: 
     if strength == 0:
         return others
     own = [part for part in rerankers if isinstance(part, InversePropensity)]
-    model = {"A": own[0].A, "B": own[0].B, "depth": own[0].depth} if own else {}
-    return [*others, InversePropensity(strength=strength, **model).for_labels(labels)]
+    chosen = own[0].unfitted() if own else InversePropensity()
+    return [*others, chosen.set_params(strength=strength).for_labels(labels)]

@@ -32,23 +32,23 @@ def find_label(labels: LabelIndex, wanted: str, where: str) -> int:
             return found[0]
         if found:
             raise UsageError(f"{where} has {len(found):,} labels like '{wanted}': {listed(labels, found)}")
-    texts = [text for text in labels.texts or () if text]
+    texts = [line for text in labels.texts or () for line in text.splitlines()]
     close = get_close_matches(wanted, [*labels.names, *texts], n=1, cutoff=0.5)
     raise UsageError(f"{where} has no label '{wanted}'" + (f"; did you mean '{close[0]}'?" if close else ""))
 
 
 def _columns(labels: LabelIndex, matches: Callable[[str], bool]) -> Iterator[int]:
-    """The labels whose name or text is as wanted."""
+    """The labels whose name, or a line of whose text, is as wanted: further lines are other names of a label."""
     for column, name in enumerate(labels.names):
         text = labels.texts[column] if labels.texts is not None else ""
-        if matches(name) or (text and matches(text)):
+        if matches(name) or any(matches(line) for line in text.splitlines()):
             yield column
 
 
 def listed(labels: LabelIndex, columns: Iterable[int]) -> str:
     """The most frequent of some labels, each with its text, for a message."""
     order = sorted(columns, key=lambda column: (-int(labels.frequency[column]), column))
-    shown = [shown_label(labels.names[column], labels.text(column)) for column in order[:LISTED]]
+    shown = [shown_label(labels.names[column], labels.title(column)) for column in order[:LISTED]]
     return ", ".join(shown) + (", ..." if len(order) > LISTED else "")
 
 

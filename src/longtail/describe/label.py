@@ -79,12 +79,12 @@ def _columns(labels: LabelIndex, names: Sequence[str], where: str) -> list[int]:
 
 
 def _facts(labels: LabelIndex, column: int, neighbours: list[Neighbour]) -> LabelFacts:
-    return LabelFacts(labels.names[column], labels.text(column), int(labels.frequency[column]), neighbours)
+    return LabelFacts(labels.names[column], labels.title(column), int(labels.frequency[column]), neighbours)
 
 
 def _neighbours(graph: sp.csr_matrix, labels: LabelIndex, column: int) -> list[Neighbour]:
     row, own = graph[column], float(graph[column, column])
     edges = sorted((-float(w) / own, int(m)) for m, w in zip(row.indices, row.data, strict=True) if m != column)
     return [
-        Neighbour(labels.names[m], labels.text(m), round(-weight, 4), int(labels.frequency[m])) for weight, m in edges
+        Neighbour(labels.names[m], labels.title(m), round(-weight, 4), int(labels.frequency[m])) for weight, m in edges
     ]

@@ -294,7 +294,8 @@ def _texts(of: Sequence[LabelIndex]) -> dict[str, str]:
     """Texts by label name, those of the later indexes where several have one."""
     found: dict[str, str] = {}
     for labels in of:
-        found |= {name: text for name, text in zip(labels.names, labels.texts or (), strict=False) if text}
+        texts = zip(labels.names, labels.texts or (), strict=False)
+        found |= {name: text.partition("\n")[0] for name, text in texts if text}
     return found
 
 

@@ -68,7 +68,7 @@ class Unseen:
             documents=int((strange > 0).sum()),
             of_documents=int((every > 0).sum()),
             documents_without_other=int(((strange > 0) & (strange == every)).sum()),
-            examples=[UnseenLabel(labels.names[c], labels.text(c), int(count[c])) for c in most.tolist()],
+            examples=[UnseenLabel(labels.names[c], labels.title(c), int(count[c])) for c in most.tolist()],
         )
 
     def sentence(self) -> str:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features.characters import analysed_bytes, analysed_table
-from longtail.features.languages import LANGUAGES, UNDETERMINED, languages_of, told_apart
-from longtail.features.stems import Forms, spelled, starts_of, taken
+from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
+from longtail.features.stems import Forms
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
-from longtail.features.word_tables import WordTable, frozen, gather, numbered
+from longtail.features.word_tables import WordTable, frozen, gather, numbered, spelled, starts_of
 from longtail.part import Arrays
 
 #: What `language` may be beside a language.
@@ -45,10 +45,12 @@ class Analyser:
     """What finds the words of texts, and makes stems of them.
 
     languages  that texts may be in, the first where nothing tells
+    stemmed    what words of each are stemmed as
     shared     words of several of them, and of: uint8 (words,), the language of each, as its place among them
     """
 
     languages: tuple[str, ...]
+    stemmed: tuple[str, ...]
     shared: WordTable = NO_WORDS
     of: NDArray[np.uint8] = field(default_factory=lambda: NO_NUMBERS)
 
@@ -58,31 +60,36 @@ class Analyser:
         if language == NONE:
             return None
         if language != AUTO:
-            return cls((language,))
+            return cls((language,), (language,))
         languages = _languages_of_corpus(plain_words(_spread(texts, SAMPLED)))
         if len(languages) == 1:
-            return cls(languages)
+            return cls(languages, _stemmed_as(languages, language))
         words = plain_words(_spread(texts, SHARED))
-        return cls(languages, *_shared_words(words, languages))
+        return cls(languages, _stemmed_as(languages, language), *_shared_words(words, languages))
 
     # using
     def __call__(self, texts: Sequence[str]) -> Words:
         """The stems of some texts, in place of their words."""
         words = plain_words(texts)
+        stream, of, language = self._in_languages(words)
+        return self._forms.stems_of(words._replace(stream=stream), of, language)
+
+    def _in_languages(self, words: Words) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """The stream of words as that of pairs of a word and its language, and, int32 (pairs,), these."""
+        count = len(words.hashes)
         if len(self.languages) == 1:
-            return self._forms.stems_of(words, None)
-        place = self.shared.find(words.blob, words.offsets, words.hashes)
+            return words.stream, np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+        place = self.shared.find(words)
         fixed = np.where(place >= 0, np.append(self.of, 0)[place], -1).astype(np.int32)
-        count, stream = len(words.hashes), np.empty(len(words.stream), dtype=np.int32)
+        stream = np.empty(len(words.stream), dtype=np.int32)
         pairs = np.empty((2, min(len(stream), count * len(self.languages))), dtype=np.int32)
         known = np.full((len(self.languages), count), -1, dtype=np.int32)
         found = _pairs(words.stream, words.ends, languages_of(words, self.languages), fixed, known, stream, pairs)
-        of, language = pairs[:, :found]
-        return self._forms.stems_of(Words(stream, words.ends, *taken(words, of)), language)
+        return stream, pairs[0, :found], pairs[1, :found]
 
     @cached_property
     def _forms(self) -> Forms:
-        return Forms(self.languages)
+        return Forms(self.stemmed)
 
     # keeping
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -93,19 +100,25 @@ class Analyser:
         return kept
 
     @classmethod
-    def restored(cls, arrays: Arrays) -> Analyser:
-        """From what a model kept; ValueError if it cannot be what `arrays` gave."""
+    def restored(cls, arrays: Arrays, language: str) -> Analyser:
+        """From what a model kept, and the option; ValueError if it cannot be what `arrays` gave."""
         names = KEPT if len(arrays) > 1 else KEPT[:1]
         if set(arrays) != set(names):
             raise ValueError(f"the languages need the arrays {', '.join(names)}; the file has {sorted(arrays)[:8]}")
         languages = _kept_languages(arrays["languages"])
+        stemmed = _stemmed_as(languages, language)
         if len(arrays) == 1:
-            return cls(languages)
+            return cls(languages, stemmed)
         shared = WordTable.restored({name: arrays[f"shared_{name}"] for name in ("blob", "offsets", "slots")})
         of = np.asarray(arrays["shared_of"])
         if of.dtype != np.uint8 or of.shape != (len(shared),) or of.max(initial=0) >= len(languages):
             raise ValueError(f"'shared_of' must be one of {len(languages)} languages for each of {len(shared)} words")
-        return cls(languages, shared, frozen(np.require(of, requirements=["C", "A"])))
+        return cls(languages, stemmed, shared, frozen(np.require(of, requirements=["C", "A"])))
+
+
+def _stemmed_as(languages: tuple[str, ...], language: str) -> tuple[str, ...]:
+    """What words are stemmed as: stems of English words are made for who asks for them, not where it is "auto"."""
+    return tuple(ENGLISH_WORDS if code == "en" and language == AUTO else code for code in languages)
 
 
 def _kept_languages(array: NDArray[Any]) -> tuple[str, ...]:
@@ -146,16 +159,21 @@ def _pairs(stream, ends, languages, fixed, known, new_stream, pairs):  # type: i
     count = 0
     begin = 0
     for document in range(len(ends)):
+        spoken = languages[document]
         for i in range(begin, ends[document]):
             word = stream[i]
-            language = fixed[word] if fixed[word] >= 0 else languages[document]
-            number = known[language, word]
+            number = known[spoken, word]
             if number < 0:
-                number = count
-                known[language, word] = number
-                pairs[0, number] = word
-                pairs[1, number] = language
-                count += 1
+                language = fixed[word]
+                if language < 0:
+                    language = spoken
+                if known[language, word] < 0:
+                    known[language, word] = count
+                    pairs[0, count] = word
+                    pairs[1, count] = language
+                    count += 1
+                number = known[language, word]
+                known[spoken, word] = number
             new_stream[i] = number
         begin = ends[document]
     return count
@@ -182,7 +200,7 @@ def _shared_words(words: Words, languages: tuple[str, ...]) -> tuple[WordTable, 
     count = np.zeros((len(words.hashes), len(languages)), dtype=np.int32)
     _count_documents(words.stream, words.ends, languages_of(words, languages), count)
     several = np.flatnonzero((count > 0).sum(axis=1) > 1)
-    names = spelled(words.blob, words.offsets)
+    names = spelled(words, np.arange(len(words.hashes)))
     # by their characters, so that nothing depends on the order of the texts
     several = np.array(sorted(several.tolist(), key=lambda word: names[word]), dtype=np.int64)
     of = count[several].argmax(axis=1).astype(np.uint8)

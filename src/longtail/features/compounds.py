@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from longtail.arrays import njit
 from longtail.features.kernels import find_word, stable_hash
 from longtail.features.terms import TermCounts
-from longtail.features.word_tables import WordTable
+from longtail.features.word_tables import Spelled, WordTable, taken
+from longtail.features.word_tables import table as table_of
 from longtail.run import Run
 
 #: Languages that write compounds as one word.
@@ -47,19 +48,23 @@ def documents_of_parts(
     return np.where(can_be, np.minimum(df, np.iinfo(np.int32).max), 0).astype(np.int32)
 
 
-def parts_of_words(words: WordTable, own: NDArray[np.int32], run: Run) -> NDArray[np.int32]:
-    """int32 (words, 2): the parts of each word of a table as numbers there, or -1.
+def parts_of_words(words: Spelled, own: NDArray[np.int32], run: Run) -> NDArray[np.int32]:
+    """int32 (words, 2): the parts of each word as numbers of others, or -1 twice.
 
     own  as `documents_of_parts` gives it
     """
+    # a table of the words that can be parts, and no others, is in the processor's cache sooner
+    can_be = np.flatnonzero(own)
+    blob, offsets, hashes = taken(words, can_be)
+    table, documents = WordTable(blob, offsets, table_of(hashes, 2 * len(hashes))), own[can_be]
 
     def of_some(first: int) -> NDArray[np.int32]:
         some = words.offsets[first : first + _WORDS_OF_TASK + 1]
         unknown = np.full(len(some) - 1, -1, dtype=np.int32)
-        return find_parts(words.blob, some, unknown, words, own, np.empty((0, 2), dtype=np.int32))
+        return find_parts(words.blob, some, unknown, table, documents, np.empty((0, 2), dtype=np.int32))
 
-    found = run.map(of_some, range(0, len(words), _WORDS_OF_TASK))
-    return np.concatenate(found) if found else np.empty((0, 2), dtype=np.int32)
+    found = np.concatenate(run.map(of_some, range(0, len(own), _WORDS_OF_TASK)))
+    return np.where(found >= 0, np.append(can_be, -1)[found], -1).astype(np.int32)
 
 
 def find_parts(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from longtail.features import kernels
 from longtail.features.compounds import documents_of_parts, parts_of_words, with_parts
 from longtail.features.terms import ChunkTerms, TermCounts
-from longtail.features.word_tables import Growing, GrowingWords, Slots, WordTable, frozen, table
+from longtail.features.word_tables import Growing, GrowingWords, Slots, Spelling, frozen
 from longtail.run import Run
 
 
@@ -39,9 +39,11 @@ def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
     words, nodes = GrowingWords(), []
     for part in parts:
         found = np.empty(part.entries.nodes, dtype=np.int32)
-        own = part.blob, part.offsets, part.hashes[: part.words]
-        found[: part.words] = words.find(*own)
-        words.add(*own, found[: part.words])
+        own = Spelling(part.blob, part.offsets, part.hashes[: part.words])
+        found[: part.words] = words.find(own)
+        new = np.flatnonzero(found[: part.words] < 0)
+        found[new] = len(words) + np.arange(len(new))
+        words.add(own, new)
         nodes.append(found)
     T = len(words)
 
@@ -57,8 +59,9 @@ def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
         slots.add(part.hashes[new])
 
     df, tf = np.zeros((2, T + len(pairs)), dtype=np.int64)
-    hashes = np.concatenate([words.hashes, slots.hashes.values])
-    gathered = Gathered(words.blob.values, words.offsets.values, pairs.values, hashes, df, tf, nodes)
+    blob, offsets, word_hashes = words.values
+    hashes = np.concatenate([word_hashes, slots.hashes.values])
+    gathered = Gathered(blob, offsets, pairs.values, hashes, df, tf, nodes)
     _count_documents(gathered, [part.entries for part in parts])
     return gathered
 
@@ -88,7 +91,7 @@ def compounds_of(gathered: Gathered, limits: Limits, run: Run) -> Compounds:
     own = documents_of_parts(
         gathered.df[:T], np.diff(gathered.offsets), documents, min_df=min_df, max_df=max_df, most=most
     )
-    words = WordTable(gathered.blob, gathered.offsets, table(gathered.hashes[:T], 2 * T))
+    words = Spelling(gathered.blob, gathered.offsets, gathered.hashes[:T])
     return Compounds(own, parts_of_words(words, own, run))
 
 

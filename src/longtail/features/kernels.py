@@ -204,6 +204,15 @@ def find_words(blob, offsets, hashes, table_blob, table_offsets, table_slots, fo
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def find_some(blob, offsets, hashes, some, table_blob, table_offsets, table_slots, found):  # type: ignore[no-untyped-def]
+    """As `find_words`, for some of the words only."""
+    for i in range(len(some)):
+        start = offsets[some[i]]
+        length = offsets[some[i] + 1] - start
+        found[i] = find_word(blob, start, length, hashes[some[i]], table_blob, table_offsets, table_slots)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def find_pairs(pairs, hashes, words, table_words, table_pairs, table_slots, found):  # type: ignore[no-untyped-def]
     """Completes `found`, int32 (words + pairs,), whose part for the words is filled in.
 

@@ -29,8 +29,10 @@ LANGUAGES: dict[str, str] = {
 }  # fmt: skip
 #: Of texts in which nothing tells the language, where no other text tells it either.
 UNDETERMINED = "und"
+#: English without stems, which no corpus tried was better for (see docs/languages.md).
+ENGLISH_WORDS = "en words"
 #: Languages in which marks are accents that people leave out; elsewhere (å, ł, ş) they make letters of their own.
-ACCENTED = frozenset({"ca", "de", "en", "es", "fr", "ga", "it", "nl", "pt"})
+ACCENTED = frozenset({"ca", "de", "en", ENGLISH_WORDS, "es", "fr", "ga", "it", "nl", "pt"})
 #: What a function word gives to the languages that have it, shared out among them.
 VOTE = 60
 
@@ -73,7 +75,7 @@ def languages_of(words: Words, languages: tuple[str, ...]) -> NDArray[np.int32]:
     """int32 (documents,): each document's language, as its place among these; the first of them where nothing tells."""
     table = voters(languages)
     chosen = np.empty(len(words.ends), dtype=np.int32)
-    elect(words.stream, words.ends, table.words.find(words.blob, words.offsets, words.hashes), table.votes, chosen)
+    elect(words.stream, words.ends, table.words.find(words), table.votes, chosen)
     return chosen
 
 

@@ -144,13 +144,16 @@ def weighed_text(text: str, terms: Terms) -> Row | None:
     return room.columns[:entries], room.values[:entries]
 
 
-def weighed_stems(text: str, terms: Terms, lookup: Lookup, languages: Sequence[str]) -> Row | None:
-    """The same for stems in place of words; None also for scripts without spaces, which go the general way."""
+def weighed_stems(text: str, terms: Terms, lookup: Lookup, stemmed: Sequence[str]) -> Row | None:
+    """The same for stems in place of words; None also for scripts without spaces, which go the general way.
+
+    stemmed  as in `Analyser`
+    """
     data = np.frombuffer(analysed_bytes(text) + b"\n", dtype=np.uint8)
     if len(data) > LONGEST_TEXT:
         return None
     room = _KEPT.room_for(len(data), terms.n, len(terms.idf))
-    several = len(languages) > 1
+    several = len(stemmed) > 1
     words, end = _words(data, terms.table, several, lookup, room)
     if words < 0:
         return None
@@ -159,9 +162,9 @@ def weighed_stems(text: str, terms: Terms, lookup: Lookup, languages: Sequence[s
         lower[a:b] for a, b in zip(room.run_starts[:words].tolist(), room.run_ends[:words].tolist(), strict=True)
     ]
     if several:
-        made = stems_in(spelled, room.nodes[:words].tolist(), languages)
+        made = stems_in(spelled, room.nodes[:words].tolist(), stemmed)
     else:
-        made = stems(spelled, languages[0])
+        made = stems(spelled, stemmed[0])
     made.append(b"")  # so that the last one is closed, too
     entries = _weighed_stems(np.frombuffer(b"\n".join(made), dtype=np.uint8), terms, room)
     return room.columns[:entries], room.values[:entries]

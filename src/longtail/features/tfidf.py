@@ -250,7 +250,7 @@ class Tfidf(Features):
             self._lookup_ = None if analyser is None else Lookup.of(analyser)
         if analyser is None or self._lookup_ is None:
             return weighed_text(text, terms)
-        return weighed_stems(text, terms, self._lookup_, analyser.languages)
+        return weighed_stems(text, terms, self._lookup_, analyser.stemmed)
 
     @property
     def n_features_(self) -> int:
@@ -295,7 +295,7 @@ class Tfidf(Features):
 
     def _restored_analyser(self, arrays: Arrays) -> Analyser | None:
         """None for "none", and where a model from before there were languages has none."""
-        analyser = Analyser.restored(arrays) if arrays else None
+        analyser = Analyser.restored(arrays, self.language) if arrays else None
         found = AUTO if analyser is None or self.language == AUTO else " ".join(analyser.languages)
         if (analyser is not None and self.language == NONE) or self.language not in (NONE, found):
             raise ValueError(f"tfidf.language is {self.language}, and the file has the languages {found}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,25 @@ def gather(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[
     return pieces
 
 
+class Spelled(Protocol):
+    """Words: their UTF-8 bytes, int64 (words + 1,), where each begins, and uint64 (words,), their stable hashes."""
+
+    @property
+    def blob(self) -> NDArray[np.uint8]: ...
+    @property
+    def offsets(self) -> NDArray[np.int64]: ...
+    @property
+    def hashes(self) -> NDArray[np.uint64]: ...
+
+
+class Spelling(NamedTuple):
+    """Words and no more."""
+
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+
+
 class GrowingWords:
     """Different words that become more: their UTF-8 bytes, where each begins, and their stable hashes."""
 
@@ -89,33 +108,25 @@ class GrowingWords:
         return len(self.offsets) - 1
 
     @property
-    def hashes(self) -> NDArray[np.uint64]:
-        return self._slots.hashes.values
+    def values(self) -> Spelling:
+        return Spelling(self.blob.values, self.offsets.values, self._slots.hashes.values)
 
-    def find(
-        self, blob: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]
-    ) -> NDArray[np.int32]:
-        """int32 (words,): the number of each word here, or -1."""
-        found = np.empty(len(hashes), dtype=np.int32)
+    def find(self, words: Spelled, some: NDArray[np.integer] | None = None) -> NDArray[np.int32]:
+        """int32: the number here of each word, or of some, -1 for those that are not here."""
         known = frozen(self.blob.values), frozen(self.offsets.values), frozen(self._slots.slots)
-        kernels.find_words(blob, offsets, hashes, *known, found)
+        found = np.empty(len(words.hashes if some is None else some), dtype=np.int32)
+        if some is None:
+            kernels.find_words(words.blob, words.offsets, words.hashes, *known, found)
+        else:
+            kernels.find_some(words.blob, words.offsets, words.hashes, some, *known, found)
         return found
 
-    def add(
-        self,
-        blob: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
-        hashes: NDArray[np.uint64],
-        found: NDArray[np.int32],
-    ) -> NDArray[np.int64]:
-        """Takes the words that were not found, fills in their numbers, and gives which they are."""
-        new = np.flatnonzero(found < 0)
-        found[new] = len(self) + np.arange(len(new))
-        lengths = np.diff(offsets)[new]
-        self.blob.append(gather(blob, offsets[:-1][new], lengths))
+    def add(self, words: Spelled, new: NDArray[np.integer]) -> None:
+        """Takes some of the words, none of which may be here."""
+        lengths = words.offsets[new + 1] - words.offsets[new]
+        self.blob.append(gather(words.blob, words.offsets[new], lengths))
         self.offsets.append(self.offsets.values[-1] + np.cumsum(lengths))
-        self._slots.add(hashes[new])
-        return new
+        self._slots.add(words.hashes[new])
 
 
 @dataclass(frozen=True)
@@ -139,17 +150,15 @@ class WordTable:
         _, firsts, hashes = numbered(blob, np.cumsum(lengths) - lengths, lengths)
         if len(firsts) != len(words):
             raise ValueError("a word is there twice")
-        return cls(blob, np.concatenate([[0], np.cumsum(lengths)]), table(hashes, 2 * len(words)))
+        return cls(blob, starts_of(lengths), table(hashes, 2 * len(words)))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def find(
-        self, blob: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]
-    ) -> NDArray[np.int32]:
+    def find(self, words: Spelled) -> NDArray[np.int32]:
         """int32 (words,): the number of each word here, or -1."""
-        found = np.empty(len(hashes), dtype=np.int32)
-        kernels.find_words(blob, offsets, hashes, self.blob, self.offsets, self.slots, found)
+        found = np.empty(len(words.hashes), dtype=np.int32)
+        kernels.find_words(words.blob, words.offsets, words.hashes, self.blob, self.offsets, self.slots, found)
         return found
 
     @classmethod
@@ -194,6 +203,24 @@ def each_once(numbers: NDArray[np.int32], n: int) -> bool:
     if len(numbers) and (numbers.min() < -1 or numbers.max() >= n):
         return False
     return bool((np.bincount(numbers + 1, minlength=n + 1)[1:] == 1).all())
+
+
+def starts_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 (n + 1,): where each of n pieces begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def taken(words: Spelled, chosen: NDArray[np.integer]) -> Spelling:
+    """Some of the words."""
+    starts, lengths = words.offsets[chosen], words.offsets[chosen + 1] - words.offsets[chosen]
+    return Spelling(gather(words.blob, starts, lengths), starts_of(lengths), words.hashes[chosen])
+
+
+def spelled(words: Spelled, chosen: NDArray[np.integer]) -> list[bytes]:
+    """Some of the words as bytes."""
+    everything = words.blob.tobytes()
+    places = zip(words.offsets[chosen].tolist(), words.offsets[chosen + 1].tolist(), strict=True)
+    return [everything[a:b] for a, b in places]
 
 
 def numbered(

@@ -28,6 +28,7 @@ PEERS: dict[str, tuple[list[str], str]] = {
     "omikuji": (["omikuji==0.5.2", "numpy", "scipy"], "omikuji"),
     "napkinxc": (["napkinxc==0.7.2", "numpy", "scipy"], "napkinxc.models"),
     "libmultilabel": (["libmultilabel==0.10.0", "torch==2.13.0"], "libmultilabel.linear"),
+    "annif": (["annif==1.4.3", "omikuji==0.5.2"], "annif.backend.omikuji"),
 }
 #: Workers that run in this interpreter: the learners, the tagger from text to names, and the command line.
 OWN = ("longtail", "tagger", "command")

@@ -9,7 +9,7 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
     <!-- /figures -->
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests,
-label-text, scale-rows, scale-model, scale-far, scale-limits, and learners and methods by name.
+label-text, decision-rule, scale-rows, scale-model, scale-far, scale-limits, and learners and methods by name.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import render_decision_rule as decision_rule
 import render_features as features
 import render_label_text as label_text
 import render_memory as memory
@@ -122,6 +123,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["tfidf"] = lambda: tfidf_section(all_results["tfidf"])
     if "features" in all_results:
         known["features"] = lambda: features.features_section(all_results["features"])
+    if "decision-rule" in all_results:
+        known["decision-rule"] = lambda: decision_rule.decision_rule_section(all_results["decision-rule"])
     if "memory" in all_results:
         known["memory"] = lambda: memory.memory_section(all_results["memory"])
     if "metrics" in all_results:

@@ -303,9 +303,9 @@ class Corpus:
     def with_reciprocal(self) -> Corpus:
         """The same corpus, marking every pair in which the document is itself the label beside those marked already.
 
-        A document is a label if its text is the label's text or name, letter case and white space aside, or its id the
-        label's name. Ids that are all whole numbers say nothing, for they may be row numbers; neither does a number
-        as the name of a label that has a text.
+        A document is a label if its text is the label's text, the first line of it, or its name, letter case and white
+        space aside, or its id the label's name. Ids that are all whole numbers say nothing, for they may be row
+        numbers; neither does a number as the name of a label that has a text.
         """
         n, L = self.Y.shape
         rows, columns = _own_labels(self.labels, self.texts, self.ids)
@@ -330,8 +330,8 @@ def _own_labels(
     """Documents and columns of the pairs in which a document is itself the label."""
     named: dict[str, list[int]] = {}
     for column, name in enumerate(labels.names):
-        text = labels.text(column)
-        for key in {_folded(text), _folded(text if name.isdigit() else name)}:
+        text, title = labels.text(column), labels.title(column)
+        for key in {_folded(text), _folded(title), _folded(title if name.isdigit() else name)}:
             named.setdefault(key, []).append(column)
     named.pop("", None)
     pairs: set[tuple[int, int]] = set()

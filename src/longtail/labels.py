@@ -43,7 +43,8 @@ class LabelIndex:
     """Names of the L labels in column order, with texts and training counts.
 
     names      unique, non-empty
-    texts      one text per label, or None when the labels have none; "" marks a single label without
+    texts      one text per label, or None when the labels have none; "" marks a single label without. The first line
+               of a text is what the label is called; others say more about it, such as alternative names
     counts     int64 (L,), training documents that carry the label
     documents  training documents behind the counts (N of the propensity model)
     """
@@ -82,6 +83,10 @@ class LabelIndex:
         """The label's text, or its name when it has none."""
         given = self.texts[column] if self.texts is not None else ""
         return given or self.names[column]
+
+    def title(self, column: int) -> str:
+        """What people call the label: the first line of its text, or its name when it has none."""
+        return self.text(column).partition("\n")[0]
 
     def with_counts(self, counts: NDArray[np.int64], documents: int) -> LabelIndex:
         return LabelIndex(self.names, self.texts, np.asarray(counts, dtype=np.int64), documents)

@@ -96,10 +96,14 @@ def in_shards(tagger: Tagger) -> bool:
 
 # scoring elsewhere
 class _Asked(NamedTuple):
-    """What other processes do: open a model by this function, and find so many labels."""
+    """What other processes do: open a model by this function, and find so many labels.
+
+    rare  strength of inverse propensity where it is not the model's own
+    """
 
     open: Callable[..., Tagger]
     k: int
+    rare: float | None = None
 
 
 class _Rows(NamedTuple):
@@ -123,7 +127,7 @@ def score_elsewhere(tagger: Tagger, directory: Path, corpus: Corpus, k: int, run
     ]
     pipeline, opened = tagger.pipeline, type(tagger).load
     if not in_shards(tagger):
-        return Scores.stacked(run.map_shared(_score_rows, _Asked(opened, k), tasks, title="Scoring"), k)
+        return Scores.stacked(run.map_shared(_score_rows, _Asked(opened, k, tagger.rare_), tasks, title="Scoring"), k)
     wide = max(k, pipeline.depth)
     lists = run.map_shared(_list_rows, _Asked(opened, wide), tasks, title="Scoring")
     found = [merged(lists[p :: len(pieces)], wide, pipeline.n_labels_) for p in range(len(pieces))]
@@ -132,6 +136,8 @@ def score_elsewhere(tagger: Tagger, directory: Path, corpus: Corpus, k: int, run
 
 def _score_rows(asked: _Asked, rows: _Rows) -> Scores:
     tagger = _opened(asked.open, rows.directory)
+    if asked.rare is not None:
+        tagger = tagger.favouring_rare(asked.rare)
     return tagger.score(_corpus(tagger, rows), asked.k)
 
 

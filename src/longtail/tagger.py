@@ -24,6 +24,7 @@ from longtail.part import Part, restoring_checked_arrays
 from longtail.plan import Plan, Sizes
 from longtail.predictions import Prediction, PredictionLists
 from longtail.registry import check_bounds, check_registered, config_of, name_of, shortened
+from longtail.rerank.propensity import favouring_rare
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere
@@ -74,6 +75,7 @@ class Tagger:
         self.threads = threads
         self.directory_: Path | None = None  # where it was loaded from
         self.share_: Share | None = None  # which of several shards it is
+        self.rare_: float | None = None  # strength of inverse propensity that was asked for after training
 
     @property
     def learner(self) -> Learner:
@@ -149,13 +151,23 @@ class Tagger:
 
     # predicting
     def predict(
-        self, documents: Any, k: int = 5, *, text: Names = None, threshold: float = 0.0, run: Run | None = None
+        self,
+        documents: Any,
+        k: int = 5,
+        *,
+        text: Names = None,
+        threshold: float = 0.0,
+        rare: float | None = None,
+        run: Run | None = None,
     ) -> PredictionLists:
         """The k best labels of each document with texts and scores, best first, those below the threshold left out.
 
         documents  texts, a table or rows with a column of texts, features for models trained on such, or a Corpus
         text       the column with the text, "text" unless given; several are joined by a space
+        rare       as of `favouring_rare`; None for the model as it was trained
         """
+        if rare is not None:
+            return self.favouring_rare(rare).predict(documents, k, text=text, threshold=threshold, run=run)
         if not 0 <= threshold <= 1:
             raise UsageError(f"the threshold must lie between 0 and 1, not {threshold:g}")
         if run is None and type(documents) is list and len(documents) == 1 and text is None:
@@ -175,6 +187,19 @@ class Tagger:
         found = documents_of(documents, text)
         name = "the matrix" if found.texts is None else "texts"
         return self._unlabelled(found.size, texts=found.texts, X=found.X, name=name), found.ids
+
+    def favouring_rare(self, strength: float) -> Self:
+        """The same model with rare labels moved up by inverse propensity of this strength, without training again.
+
+        It takes the place of the model's own re-ranking: 0 gives the learner's own order, 1 is the best for PSP@k in
+        theory. This tagger stays as it is, and both share what was learnt.
+        """
+        self._require_fitted()
+        made = copy.copy(self)
+        made.pipeline = copy.copy(self.pipeline)
+        made.pipeline.rerank = favouring_rare(self.rerank, self.labels_, strength)
+        made.rare_ = strength
+        return made
 
     def _of_one_text(self, text: str, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
         """Labels and scores of one text without the overhead of a corpus; None where only the general way will do."""
@@ -232,6 +257,7 @@ class Tagger:
         text: Names = None,
         separator: str | None = None,
         all_labels: bool = False,
+        rare: float | None = None,
         run: Run | None = None,
         **options: Unpack[Options],
     ) -> Report:
@@ -240,8 +266,14 @@ class Tagger:
         Documents and their labels are given as to `fit`. Labels the model never saw are left out of the truth, or with
         `all_labels` count as misses; the report says how many there are, and has the figures of both ways where they
         differ.
+
+        rare  as of `favouring_rare`; None for the model as it was trained
         """
         from longtail.evaluate.unseen import depth_for, evaluate_on
+
+        if rare is not None:
+            given: Any = {"text": text, "separator": separator, "all_labels": all_labels, "run": run, **options}
+            return self.favouring_rare(rare).evaluate(documents, labels, **given)
 
         self._require_fitted()
         corpus = as_corpus(documents, labels, text=text, separator=separator)
@@ -266,6 +298,8 @@ class Tagger:
         from longtail.keep.model import save_model
 
         self._require_fitted()
+        if self.rare_ is not None:
+            raise UsageError("save the model itself: what favours rare labels is chosen anew at every prediction")
         if in_shards(self):
             raise UsageError("this model lies in shards already, and each was saved when it was trained")
         check_registered(self.pipeline)

@@ -22,8 +22,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from longtail import LongtailClassifier, Tagger
+from longtail.classifier.threshold import USUAL, best_threshold
+from longtail.corpus import Corpus
 from longtail.errors import ModelError, UsageError
+from longtail.labels import LabelIndex
 from longtail.learners.linear.label_tree import Parabel
+from longtail.scores import Scores
 
 TOPICS = {
     "boats": "sail harbour anchor deck mast",
@@ -49,7 +53,8 @@ SINGLE = [labels[0] for labels in LABELS]
 
 
 def quick(**given: Any) -> LongtailClassifier:
-    defaults = {"learner": {"part": "parabel", "trees": 1}, "features": {"part": "tfidf", "min_df": 1}, "threads": 1}
+    defaults = {"learner": {"part": "parabel", "trees": 1}, "features": {"part": "tfidf", "min_df": 1}}
+    defaults |= {"threshold": 0.5, "threads": 1}
     return LongtailClassifier(**{**defaults, **given})
 
 
@@ -207,8 +212,38 @@ def test_threshold_and_k_decide(fitted: LongtailClassifier) -> None:
     assert {len(row) for row in all_four.predict(NEW)} == {4}
     assert {len(row) for row in all_four.set_params(k=2).predict(NEW)} == {2}
     assert all_four.predict_proba(NEW).nnz == 60
-    strict = fitted.predict_proba(NEW).max() + 0.1
-    assert not any(clone(fitted).set_params(threshold=strict).fit(TEXTS, LABELS).predict(NEW))
+    strict = clone(fitted).set_params(threshold=np.float32(1.0)).fit(TEXTS, LABELS)
+    assert sum(map(len, strict.predict(NEW))) < sum(map(len, fitted.predict(NEW)))
+
+
+def test_the_threshold_is_chosen_on_documents_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits: list[int] = []
+    fit = Tagger.fit
+    monkeypatch.setattr(Tagger, "fit", lambda self, corpus: (fits.append(len(corpus)), fit(self, corpus))[1])
+    noisy = [labels if number % 3 else ["fruit"] for number, labels in enumerate(LABELS)]  # scores are low
+    chosen = quick(threshold="auto").fit(TEXTS, noisy)
+    assert fits == [48, 60] and 0 < chosen.threshold_ < 1
+    assert chosen.score(NEW, TRUTH) > quick(threshold=0.95).fit(TEXTS, noisy).score(NEW, TRUTH)
+    assert quick(threshold="auto").fit(TEXTS, noisy).threshold_ == chosen.threshold_
+    fits.clear()
+    assert quick(threshold="auto").fit(TEXTS[:49], noisy[:49]).threshold_ == USUAL, "too few to hold some out"
+    quick(threshold=0.3).fit(TEXTS, noisy)
+    quick(threshold="auto").fit(TEXTS, SINGLE)
+    assert fits == [49, 60, 60], "nothing to choose, no second model"
+    assert chosen.set_params(threshold=0.0, k=3).predict(NEW[:1])[0] != [] and len(chosen.predict(NEW[:1])[0]) == 3
+
+
+def test_the_best_threshold_by_hand() -> None:
+    ids = np.array([[0, 1], [1, 0], [0, -1]], dtype=np.int32)
+    values = np.array([[0.9, 0.6], [0.8, 0.2], [0.4, 0]], dtype=np.float32)
+    Y = sp.csr_matrix(np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float32))
+    truth = Corpus(labels=LabelIndex(["a", "b"]), Y=Y, texts=["", "", ""])
+    # by score: 0.9 right, 0.8 right, 0.6 wrong, 0.4 right, 0.2 wrong; F1 = 2/4, 4/5, 4/6, 6/7, 6/8
+    assert best_threshold(Scores(ids, values), truth) == pytest.approx(0.3)
+    nothing = Corpus(labels=truth.labels, Y=sp.csr_matrix((3, 2), dtype=np.float32), texts=["", "", ""])
+    assert best_threshold(Scores(ids, values), nothing) == USUAL
+    ties = Scores(ids, np.where(ids < 0, 0, np.float32(0.5)))
+    assert best_threshold(ties, truth) == pytest.approx(0.25), "equal scores are all predicted or none"
 
 
 def test_score_is_micro_f1(fitted: LongtailClassifier) -> None:
@@ -315,8 +350,9 @@ def test_what_a_tagger_refuses_is_said_when_fitted() -> None:
         LongtailClassifier("bonzai").fit(TEXTS, LABELS)
     with pytest.raises(UsageError, match="trees must be at least 1"):
         LongtailClassifier().set_params(learner__trees=0).fit(TEXTS, LABELS)
-    with pytest.raises(UsageError, match="k must be a whole number"):
-        quick(k=0).fit(TEXTS, LABELS).predict(NEW)
+    for wrong in ({"k": 0}, {"k": 2.5}, {"threshold": 2}, {"threshold": "best"}, {"threshold": None}):
+        with pytest.raises(ValueError, match=r"k must be a whole number|threshold must be 'auto'"):
+            quick(**wrong).fit(TEXTS, LABELS)
 
 
 def test_from_a_recipe(tmp_path: Path) -> None:

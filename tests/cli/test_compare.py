@@ -120,7 +120,7 @@ def test_text(command: Command, trained: Path) -> None:
         if model["name"] == "landlocked":
             wanted[-1] = str(model["documents"])
         assert re.split(r"\s{2,}", line.strip())[1:] == wanted
-    assert f"the models differ on {found['labels_differ']} of 30 documents" in result.out
+    assert f"the models give different labels to {found['labels_differ']} of 30 documents" in result.out
 
 
 def test_rare_labels_carry_their_training_count(command: Command, trained: Path) -> None:
@@ -150,7 +150,7 @@ def test_data_without_labels(command: Command, trained: Path, tmp_path: Path) ->
     found = compared(command, trained / "plain", trained / "landlocked", "--data", plain, "--examples", 1)
     assert (found["documents"], found["right_labels_differ"]) == (2, None)
     result = command("compare", trained / "plain", trained / "landlocked", "--data", plain)
-    assert result.code == 0 and "the models differ on 2 of 2 documents" in result.out
+    assert result.code == 0 and "the models give different labels to 2 of 2 documents" in result.out
 
 
 def test_features_instead_of_texts(command: Command, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_models_of_the_same_name_are_told_apart(command: Command, trained: Path,
 def test_labels_that_no_model_knows(command: Command, trained: Path, tmp_path: Path) -> None:
     data = write_jsonl(tmp_path / "odd.jsonl", [{"text": "guitar piano", "labels": ["unheard of"]}])
     found = compared(command, trained / "plain", "--data", data)
-    assert found["examples"][0]["labels"] == [{"label": "unheard of", "training_documents": 0}]
+    assert found["examples"][0]["labels"] == [{"label": "unheard of", "text": "unheard of", "training_documents": 0}]
     assert (found["models"][0]["right"], found["models"][0]["P@1"]) == (0, None)
     assert "unheard of (0)" in command("compare", trained / "plain", "--data", data).out
 

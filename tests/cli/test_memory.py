@@ -96,7 +96,7 @@ def test_the_summary_has_the_plan_beside_the_peak(command: Command, data: Path, 
     summary = json.loads(command("train", data / "train.jsonl", "-o", tmp_path / "m", "--json").out)
     assert summary["planned_memory_mb"] > 0 and summary["peak_memory_mb"] > 0
     shown = command("train", data / "train.jsonl", "-o", tmp_path / "n").out
-    assert "MB were expected" in shown
+    assert "MB expected" in shown
 
 
 @pytest.mark.parametrize(

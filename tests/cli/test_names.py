@@ -123,7 +123,7 @@ class TestUnseen:
             "Never seen in training: 1 of 5 test labels, 2 of 10 label assignments, in 2 of 10 documents, "
             "2 of which have no other label."
         )
-        assert second == "They are 4057375-0 Stern"
+        assert second == "They are: 4057375-0 Stern"
         assert "Without labels never seen in training, 8 documents:" in rest
         assert "With labels never seen in training as misses, 10 documents:" in rest
         precisions = [line.split()[1] for line in rest if line.startswith("P ")]

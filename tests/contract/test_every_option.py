@@ -90,7 +90,7 @@ BASES: dict[str, Config] = {
     "laroberta": {**ATTENTION, "part": "laroberta"},
     "astec": SHORT,
     "astec-modules": {**SHORT, "cluster_size": 3, "nearest": 8, "random": 3, "rerank_epochs": 1, "hard": 5,
-                      "surrogate": 1, "least_steps": 4, "retune_epochs": 3},
+                      "surrogate": 1, "least_steps": 4, "retune_epochs": None},
     "inceptionxml": {**SHORT, "encoder": INCEPTION},
     "decaf": {**SHORT, "head": LABEL_TEXT},
     "eclare": {**SHORT, "head": {**LABEL_TEXT, "graph": True}, "traverse": 0.3},

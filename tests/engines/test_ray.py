@@ -174,7 +174,7 @@ def test_a_model_is_predicted_and_evaluated_by_other_processes(
     assert outside.returncode == 0, outside.stderr
     wanted = opened.predict(texts.texts[:50], 2)
     found = [json.loads(each)["labels"] for each in outside.stdout.splitlines()]
-    assert [[label["label"] for label in labels] for labels in found] == [[name for name, _ in w] for w in wanted]
+    assert [[label["label"] for label in labels] for labels in found] == [[found.label for found in w] for w in wanted]
 
 
 def test_shards_are_searched_by_processes_that_open_one_each(engine: RayEngine, corpus: Any, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_documents_without_labels_are_counted_out_and_reported():
     assert report["P@1"] == 50  # of two documents, not three
     assert report["coverage@1"] == pytest.approx(200 / 3)  # label 1 is predicted only where nothing is counted
     assert (report.documents, report.documents_without_labels) == (2, 1)
-    assert report.notes[0] == "Not counted: 1 of 3 documents, as they have no known label."
+    assert report.notes[0] == "Not counted: 1 of 3 documents, because they have no known label."
     assert report.per_document.rows.tolist() == [0, 2]
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import longtail.registry  # noqa: F401  gives parts the names that messages call them by
 from longtail.errors import UsageError
 from longtail.features.analyser import Analyser, plain_words
-from longtail.features.languages import LANGUAGES, languages_of, stems, told_apart
+from longtail.features.languages import LANGUAGES, languages_of, told_apart
+from longtail.features.stems import stems
 from longtail.features.tfidf import Tfidf
 from longtail.features.tokenise import Words
 
@@ -110,13 +111,13 @@ class TestStems:
             assert all(stems(words, language))
 
     def test_what_is_remembered_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from longtail.features import languages
+        from longtail.features import stems as module
 
-        monkeypatch.setattr(languages, "REMEMBERED", 3)
-        monkeypatch.setattr(languages, "_REMEMBERED", {})
+        monkeypatch.setattr(module, "REMEMBERED", 3)
+        monkeypatch.setattr(module, "_REMEMBERED", {})
         for word in (b"houses", b"cats", b"dogs", b"trees", b"houses"):
             assert stems([word], "en") == [{b"houses": b"hous"}.get(word, word[:-1])]
-            assert len(languages._REMEMBERED["en"]) <= 3
+            assert len(module._REMEMBERED["en"]) <= 3
 
 
 class TestLanguage:

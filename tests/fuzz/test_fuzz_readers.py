@@ -6,8 +6,13 @@ import gzip
 import io
 import json
 import os
+import sqlite3
+import tempfile
+import zipfile
+from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -47,6 +52,42 @@ def _arrow(form) -> bytes:
     return sink.getvalue()
 
 
+def _excel() -> bytes:
+    sink = io.BytesIO()
+    book = openpyxl.Workbook()
+    for row in (["id", "text", "labels"], *([row["id"], row["text"], "|".join(row["labels"])] for row in ROWS)):
+        book.active.append(row)
+    book.save(sink)
+    return sink.getvalue()
+
+
+def _sqlite() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "d.sqlite"
+        base = sqlite3.connect(path)
+        with base:
+            base.execute("PRAGMA page_size = 512")
+            base.execute("CREATE TABLE records (id TEXT, text TEXT, labels TEXT)")
+            rows = [(row["id"], row["text"], "|".join(row["labels"])) for row in ROWS]
+            base.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
+        base.close()
+        return path.read_bytes()
+
+
+GERMAN = "Nr;Titel;Beschreibung;Schlagwörter\n1;Käse;Über Käse;Öl / Käse\n2;Öl;Über Öl;Öl / Brot\n"
+SHORT = "the first text\t<http://x/1> <http://x/2>\nünïcode 文\t<http://x/1>\n".encode()
+TURTLE = b"""@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+<http://x/alpha> a skos:Concept ; skos:prefLabel "the alpha"@en, "das Alpha"@de ; skos:altLabel 'first'@en .
+<http://x/beta> skos:prefLabel \"\"\"beta\"\"\" ; skos:broader <http://x/alpha> ,
+    [ skos:prefLabel "x" ] ; skos:notation ( 1 2 ) .
+"""
+RDF_XML = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY s "http://www.w3.org/2004/02/skos/core#">]>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:skos="&s;">
+<skos:Concept rdf:about="http://x/alpha"><skos:prefLabel xml:lang="en">the alpha</skos:prefLabel>
+<skos:broader rdf:resource="http://x/beta"/><skos:note rdf:parseType="Literal"><b>x</b></skos:note></skos:Concept>
+</rdf:RDF>
+"""
+NT = b'<http://x/alpha> <http://www.w3.org/2004/02/skos/core#prefLabel> "the alpha"@en .\n' * 3
 JSONL = "\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS).encode()
 SOFT = b'{"text": "a", "labels": {"x": 0.5, "y": 1}}\n{"text": "b", "labels": ["x", 3]}\n'
 CSV = 'id,text,labels\n1,"quoted, ""text""\nhere",a|b\n2,plain,"[""c"", ""d""]"\n3,é,\n'.encode()
@@ -66,11 +107,17 @@ FILES = {
     "fasttext": ("data.txt", FASTTEXT),
     "lf": ("trn.json", LF),
     "parquet": ("data.parquet", _parquet()),
+    "list": ("data.json", json.dumps(ROWS, indent=1).encode()),
+    "cp1252": ("data.csv", GERMAN.encode("cp1252")),
+    "utf-16": ("data.csv", GERMAN.encode("utf-16")),
+    "short texts": ("data.tsv", SHORT),
+    "excel": ("data.xlsx", _excel()),
+    "sqlite": ("data.sqlite", _sqlite()),
     "arrow stream": ("data.arrow", _arrow(pa.ipc.new_stream)),
     "arrow file": ("data.arrow", _arrow(pa.ipc.new_file)),
     "no name": ("data", JSONL),
 }
-TEXTUAL = ["jsonl", "soft", "csv", "tsv", "xmc", "lf", "fasttext"]
+TEXTUAL = ["jsonl", "soft", "csv", "tsv", "xmc", "lf", "fasttext", "list", "short texts"]
 
 
 @pytest.fixture(autouse=True)
@@ -124,21 +171,7 @@ def test_the_unharmed_file_reads(folder, kind):
 @given(data=st.data())
 def test_mutated_files(folder, kind, data):
     name, content = FILES[kind]
-    content = bytearray(content)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(content)))
-        change = data.draw(st.sampled_from(["set", "cut", "insert", "drop", "repeat"]))
-        if change == "set" and place < len(content):
-            content[place] = data.draw(st.integers(0, 255))
-        elif change == "cut":
-            del content[place:]
-        elif change == "insert":
-            content[place:place] = data.draw(st.binary(max_size=8))
-        elif change == "drop":
-            del content[place : place + data.draw(st.integers(1, 20))]
-        elif change == "repeat":
-            content[place:place] = content[place : place + data.draw(st.integers(1, 40))]
-    check(folder / name, bytes(content), need_labels=data.draw(st.booleans()))
+    check(folder / name, mutated(content, data), need_labels=data.draw(st.booleans()))
 
 
 @pytest.mark.parametrize("kind", TEXTUAL)
@@ -160,11 +193,28 @@ def test_mutated_text(folder, kind, data):
     check(folder / name, b"\n".join(lines), need_labels=data.draw(st.booleans()))
 
 
-@pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.tsv", "d.svm", "d.txt", "d", "d.parquet", "d.arrow", "d.gz"])
+NAMES = ["d.jsonl", "d.csv", "d.tsv", "d.svm", "d.txt", "d", "d.parquet", "d.arrow", "d.gz", "d.xlsx", "d.sqlite"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 @quick
 @given(
     content=st.binary(max_size=200),
-    start=st.sampled_from([b"", b"{", b"1 2 3\n", b"__label__", b"PAR1", b"\x1f\x8b\x08", b"("]),
+    start=st.sampled_from(
+        [
+            b"",
+            b"{",
+            b"1 2 3\n",
+            b"__label__",
+            b"PAR1",
+            b"\x1f\x8b\x08",
+            b"(",
+            b"PK\3\4",
+            b"SQLite format 3\0",
+            b"\xff\xfe",
+            b"[{",
+        ]
+    ),
 )
 def test_random_bytes(folder, name, content, start):
     check(folder / name, start + content, need_labels=False)
@@ -187,6 +237,55 @@ def test_random_bytes(folder, name, content, start):
 )
 def test_any_json(folder, records):
     check(folder / "d.jsonl", "\n".join(json.dumps(record) for record in records).encode(), need_labels=False)
+
+
+def mutated(content: bytes, data: st.DataObject) -> bytes:
+    """A few bytes set, cut, put in, left out or repeated."""
+    changed = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(changed)))
+        change = data.draw(st.sampled_from(["set", "cut", "insert", "drop", "repeat"]))
+        if change == "set" and place < len(changed):
+            changed[place] = data.draw(st.integers(0, 255))
+        elif change == "cut":
+            del changed[place:]
+        elif change == "insert":
+            changed[place:place] = data.draw(st.binary(max_size=8))
+        elif change == "drop":
+            del changed[place : place + data.draw(st.integers(1, 20))]
+        elif change == "repeat":
+            changed[place:place] = changed[place : place + data.draw(st.integers(1, 40))]
+    return bytes(changed)
+
+
+@quick
+@given(data=st.data())
+def test_mutated_parts_of_a_workbook(folder, data):
+    """Checksums keep most changes of a zip file from being parsed; parts changed before they are packed are."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(FILES["excel"][1])) as old, zipfile.ZipFile(sink, "w") as new:
+        chosen = data.draw(st.sampled_from(sorted(old.namelist())))
+        for name in old.namelist():
+            new.writestr(name, mutated(old.read(name), data) if name == chosen else old.read(name))
+    check(folder / "data.xlsx", sink.getvalue(), need_labels=data.draw(st.booleans()))
+
+
+LABEL_FILES = {
+    "v.ttl": TURTLE,
+    "v.rdf": RDF_XML,
+    "v.nt": NT,
+    "v.tsv": b"<http://x/1>\talpha\n<http://x/2>\tbeta\n",
+    "v.csv": "id;Bezeichnung\n1;Käse\n2;Öl\n".encode("cp1252"),
+    "v.xlsx": _excel(),
+}
+
+
+@pytest.mark.parametrize("name", LABEL_FILES)
+@quick
+@given(data=st.data())
+def test_mutated_labels_files(folder, name, data):
+    (folder / name).write_bytes(mutated(LABEL_FILES[name], data))
+    check(folder / "data.jsonl", JSONL, labels=folder / name)
 
 
 @quick

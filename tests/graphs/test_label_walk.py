@@ -205,7 +205,7 @@ def test_neighbours_of_a_label(data: Path) -> None:
     own, other = corpus.labels.ids["a ship"], corpus.labels.ids["sea"]
     weight = pytest.approx(graph[own, other] / graph[own, own], abs=1e-4)
     assert ship["documents"] == 1 and ship["text"] == "a ship"
-    assert ship["neighbours"] == [{"label": "sea", "weight": weight, "documents": 2}]
+    assert ship["neighbours"] == [{"label": "sea", "text": "sea", "weight": weight, "documents": 2}]
     assert alone["neighbours"] == []
     with pytest.raises(UsageError, match=r"has no label 'a shop'; did you mean 'a ship'\?"):
         describe_labels(corpus, ["a shop"])

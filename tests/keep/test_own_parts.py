@@ -110,7 +110,7 @@ def test_a_part_of_another_distribution_is_trained_saved_loaded_and_listed(tmp_p
     python("-c", TRAIN, model, parts=parts)
     config = json.loads((tmp_path / "model" / "manifest.json").read_text())["model"]["config"]
     assert config["learner"] == {"part": "popular", "least": 0}
-    assert python("-c", LOAD, model, parts=parts).splitlines()[-1] == "[[('b', 1.0)]]"
+    assert python("-c", LOAD, model, parts=parts).splitlines()[-1] == "[[Prediction(label='b', text='b', score=1.0)]]"
     listed = python("-m", "longtail", "methods", "--json", parts=parts).partition("\n")[2]
     assert {"part": "popular", "kind": "learner", "space": "-", "paper": "none",
             "summary": "The most frequent labels, whatever the text", "extra": ""} in json.loads(listed)  # fmt: skip

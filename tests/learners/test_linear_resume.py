@@ -175,4 +175,4 @@ def test_what_is_kept_is_mapped_and_not_held(tmp_path: Path) -> None:
     pieces = Pieces(Fit(Run(checkpoints=tmp_path / "other")), Parabel(), CORPUS)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Fit, "recall", lambda *_: None)
-        assert pieces.made(["batch"], lambda: made[:1], packed, unpacked) == made[:1]
+        assert pieces.made(["batch"], lambda: made[:1], packed, unpacked, lambda: None) == made[:1]

@@ -44,9 +44,9 @@ def test_labels_as_text_map_struct_and_numbers(tmp_path):
     path = tmp_path / "data.parquet"
     texts = pa.array(["t", "t"])
     pq.write_table(pa.table({"text": texts, "labels": ["a;b", "b"]}), path)
-    with pytest.raises(InputError, match=r"data.parquet:1: field 'labels' is text"):
-        read(path)
-    assert names_of(read(path, separator=";")) == [["a", "b"], ["b"]]
+    corpus, report = read_with_report(path)
+    assert names_of(corpus) == [["a", "b"], ["b"]] and report.notes == ["labels are separated by ';'"]
+    assert names_of(read(path, separator="|")) == [["a;b"], ["b"]]
 
     maps = pa.array([[("a", 0.5)], [("b", 1.0), ("a", 0.25)]], type=pa.map_(pa.string(), pa.float64()))
     pq.write_table(pa.table({"text": texts, "labels": maps}), path)
@@ -61,9 +61,11 @@ def test_labels_as_text_map_struct_and_numbers(tmp_path):
 
 def test_bad_parquet(tmp_path):
     path = tmp_path / "data.parquet"
-    pq.write_table(pa.table({"title": ["a"], "labels": [["x"]]}), path)
-    with pytest.raises(InputError, match="no field 'text'; there is 'title', 'labels'"):
+    pq.write_table(pa.table({"a": ["a"], "labels": [["x"]]}), path)
+    with pytest.raises(InputError, match="columns are: a, labels; name one with --text-field"):
         read(path)
+    with pytest.raises(InputError, match="no field 'b'; there is 'a', 'labels'"):
+        read(path, text_field="b")
     pq.write_table(pa.table({"text": ["a"] * 3, "labels": [["x"], [""], ["y"]]}), path)
     with pytest.raises(InputError, match=r"data.parquet:2: .*empty label"):
         read(path)

@@ -38,14 +38,15 @@ def test_hand_worked(tmp_path, name, delimiter):
     assert report.format == "csv" and report.unlabelled == 1
 
 
-def test_separator_is_not_guessed_but_mentioned(tmp_path):
+def test_separator_is_found_and_said(tmp_path):
     path = tmp_path / "d.csv"
-    path.write_text("text,labels\na,x;y\nb,x;z\n")
+    path.write_text("text,labels\na,x;y\nb,x;z;\n")
     corpus, report = read_with_report(path)
-    assert names_of(corpus) == [["x;y"], ["x;z"]]
-    assert "no label cell has the separator '|' but 2 have ';'" in report.notes[0]
+    assert names_of(corpus) == [["x", "y"], ["x", "z"]]
+    assert report.notes == ["labels are separated by ';'"]
     corpus, report = read_with_report(path, separator=";")
     assert names_of(corpus) == [["x", "y"], ["x", "z"]] and report.notes == []
+    assert names_of(read(path, separator="|")) == [["x;y"], ["x;z;"]]
 
 
 def test_long_cells_and_byte_order_mark(tmp_path):
@@ -61,8 +62,8 @@ def test_long_cells_and_byte_order_mark(tmp_path):
     [
         ("only one cell", "1 cells, but the header has 2"),
         ("a,b,c", "3 cells, but the header has 2"),
-        ("a,x||y", "empty label"),
-        ("a,\"['x', 'y']\"", "look like a list but are not JSON"),
+        ('a,"[""x"", """"]"', "empty label"),
+        ("a,\"['x' 'y']\"", "look like a list but are not JSON"),
         ('"a"b,x', "not a row of a table"),
         ("\xff,x", "byte 1 of the line is not UTF-8"),
         ("", "a blank line between documents"),
@@ -70,19 +71,21 @@ def test_long_cells_and_byte_order_mark(tmp_path):
 )
 def test_bad_rows(tmp_path, row, message):
     path = tmp_path / "d.csv"
-    path.write_bytes(b'text,labels\n"two\nlines",g\n' + row.encode("latin-1") + b"\nlast,g\n")
+    path.write_bytes('text,labels\n"two\nlínes",g\n'.encode() + row.encode("latin-1") + b"\nlast,g\n")
     with pytest.raises(InputError) as caught:
         read(path)
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{path}:4: ")
     corpus, report = read_with_report(path, skip_bad=True)
-    assert corpus.texts == ["two\nlines", "last"] and report.skipped == 1
+    assert corpus.texts == ["two\nlínes", "last"] and report.skipped == 1
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("title,labels\na,b\n", ":1: no field 'text'; there is 'title', 'labels'"),
+        ("a,b\na,b\n", ":1: columns are: a, b; name them with --text-field, --labels-field"),
+        ("title,b\na,b\n", ":1: columns are: title, b; name one with --labels-field"),
+        ("a,labels\na,b\n", ":1: columns are: a, labels; name one with --text-field"),
         ("text,labels\n", ": no documents in the file"),
         ("text,text,labels\na,b,c\n", ":1: two columns are called 'text'"),
         ('text,labels\n"never closed,x\na,b\n', ":2: not a row of a table: unexpected end of data"),

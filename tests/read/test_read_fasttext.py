@@ -72,7 +72,11 @@ def test_an_equal_label_is_counted(tmp_path):
     [
         (b"__label__a one\n__label__ two\n", 2, "an empty label: there is no name after __label__"),
         (b"__label__a one\n\n__label__a two\n", 2, "a blank line between documents"),
-        (b"__label__a one\n__label__a t\xffo\n", 2, "byte 13 of the line is not UTF-8 (0xff)"),
+        (
+            b"__label__a one\n__label__a t\xffo\n__label__a \xc3\xa9\xc3\xa8\n",
+            2,
+            "byte 13 of the line is not UTF-8 (0xff); another encoding is set with --encoding, as in cp1252",
+        ),
     ],
 )
 def test_bad_lines(tmp_path, content, line, message):

@@ -102,7 +102,7 @@ def test_soft_targets_duplicates_and_numbers(file):
     ],
 )
 def test_bad_lines(tmp_path, line, message):
-    good = b'{"text": "good", "labels": ["g"]}'
+    good = '{"text": "góod", "labels": ["g"]}'.encode()
     file = tmp_path / "data.jsonl.gz"
     file.write_bytes(gzip.compress(b"\n".join([good, line.encode("latin-1"), good])))
     with pytest.raises(InputError) as caught:
@@ -134,8 +134,9 @@ def test_the_report_keeps_the_first_problems_only(file):
     [
         ("", "the file is empty"),
         ("\n\n \n", "the file is empty"),
-        ('[{"text": "a", "labels": ["x"]}]\n', ":1: all documents in one JSON list; one object per line is needed"),
-        ('[\n {"text": "a"}\n]\n', ":1: JSON spread over lines"),
+        ('[{"text": "a", "labels": ["x"]},\n{"text": "b"\n]\n', ":3: not JSON"),
+        ('{\n"text": "a"\n}\n', ":1: JSON spread over lines; one object per line is needed"),
+        ('{"a": "b", "c": []}\n', ":1: fields are: a, c; name them with --text-field, --labels-field"),
         ('{"text": "a", "labels": []}\n', "no document has a label"),
     ],
 )

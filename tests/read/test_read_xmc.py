@@ -77,7 +77,7 @@ def test_lines_of_a_labels_file_name_the_columns(file, tmp_path):
         ("0, 1:1", "'' is not a label id"),
         ("0,1,x 1:1", "'x' is not a label id"),
         ("0 99999999999999999999:1", "is out of range"),
-        ("0 1:1 \xff", "not UTF-8"),
+        ("0 1:1 \xff", "'ÿ' is not feature:value"),
         ("0 ١:1", "is not a feature id"),
     ],
 )

@@ -197,7 +197,7 @@ def test_shards_are_converted_one_by_one(files: Path, tmp_path: Path, capfd: pyt
         return run(["convert", str(files / name), "-o", str(tmp_path / "small"), "--weights", "float16", "-q"])
 
     assert convert("sharded") == 2
-    assert "lies in shards: convert each into one folder" in capfd.readouterr().err
+    assert "is in shards: convert each of them" in capfd.readouterr().err
     assert [convert(f"sharded/shard-{number}-of-2") for number in (1, 2)] == [0, 0]
     given, small = Tagger.load(files / "sharded"), Tagger.load(tmp_path / "small")
     texts = [json.loads(line)["text"] for line in (files / "data.jsonl").read_text().splitlines()[:40]]

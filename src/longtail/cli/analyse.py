@@ -37,6 +37,7 @@ def norms(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     threads: options.Threads = 0,
     overwrite: options.Overwrite = False,
     json: options.Json = False,
@@ -54,7 +55,7 @@ def norms(
     from longtail.analyse.norms import entering_report, frequency_report
 
     found = _norms(models, taggers)
-    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     corpus = None if data is None else how.read(data, run, split="test", need_labels=False)
     shown = []
     for head, tagger, own in zip(_headers(models, taggers), taggers, found, strict=True):
@@ -89,6 +90,7 @@ def taug(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     threads: options.Threads = 0,
     overwrite: options.Overwrite = False,
     json: options.Json = False,
@@ -109,7 +111,7 @@ def taug(
     from longtail.analyse.taug import KS, Measured, Setting, slices
     from longtail.errors import UsageError
 
-    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     corpus = how.read(data, run, split="test")
     measured = []
     for tagger in taggers:

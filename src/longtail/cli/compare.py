@@ -43,12 +43,14 @@ def compare(
         str, typer.Option("--propensity", help="Preset of A and B for PSP@1: default, wikipedia, amazon.")
     ] = "default",
     reciprocal: Reciprocal = False,
+    rare: options.Rare = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which documents are drawn.")] = 0,
     threads: options.Threads = 0,
     json: options.Json = False,
@@ -71,10 +73,12 @@ def compare(
     # all of them before any work: the last one may be the one that is missing
     taggers = [Tagger.load(path, threads=threads) for path in models]
     give_texts(taggers, labels)
+    if rare is not None:
+        taggers = [tagger.favouring_rare(rare) for tagger in taggers]
     if data is None:
         corpus = read_texts(text or [])
     else:
-        how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+        how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
         corpus = how.read(data, run, split="test", need_labels=False)
     pairs = list(zip(names_of(models), taggers, strict=True))
     found = compare_models(pairs, corpus, k, A=A, B=B, reciprocal=reciprocal, run=run)

@@ -38,6 +38,7 @@ def convert(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     threads: options.Threads = 0,
     overwrite: options.Overwrite = False,
     json: options.Json = False,
@@ -59,7 +60,7 @@ def convert(
     folder = output if tagger.share_ is None else shard_folder(output, tagger.share_.shard)
     check_model_output(folder, overwrite=overwrite)
     reports: list[Report] = []
-    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     corpus = None if data is None else how.read(data, run, split="test")
     if corpus is not None:
         reports.append(tagger.evaluate(corpus, ks=ks, run=run))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,9 +24,7 @@ Reciprocal = Annotated[
 
 def evaluate(
     model: options.Model,
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
-    ],
+    data: options.LabelledData,
     k: Annotated[str, typer.Option("-k", help="Cut-offs, for example 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
     all_labels: Annotated[
         bool,
@@ -38,6 +35,7 @@ def evaluate(
         ),
     ] = False,
     reciprocal: Reciprocal = False,
+    rare: options.Rare = None,
     bands: Annotated[
         str, typer.Option("--bands", help="Band boundaries, for example 5,20.", rich_help_panel=_METRICS)
     ] = "5,20",
@@ -64,6 +62,7 @@ def evaluate(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
     engine: options.Engine = options.EngineName.local,
@@ -86,7 +85,9 @@ def evaluate(
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     give_texts([tagger], labels)
-    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    if rare is not None:
+        tagger = tagger.favouring_rare(rare)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     corpus = how.read(data, run, split="test")
     if reciprocal:
         corpus = with_own_labels(corpus, tagger.labels_)

@@ -10,7 +10,7 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
-from longtail.errors import InputError, UsageError, printable
+from longtail.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +41,7 @@ def inspect(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -52,8 +53,6 @@ def inspect(
         from longtail.keep.files import check_output
 
         check_output(png, overwrite=overwrite)
-    if not path.exists():
-        raise InputError(path, "no such file or folder")
     from longtail.describe import is_model
 
     if is_model(path):
@@ -65,7 +64,7 @@ def inspect(
             _inspect_model(path, json)
         return
     run = start_run(quiet=quiet)
-    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=True)
     corpus = how.read(path, run)
     if label:
         _inspect_labels(corpus, label, json, run)

@@ -27,16 +27,35 @@ Memory = Annotated[
     ),
 ]
 
+Rare = Annotated[
+    float | None,
+    typer.Option(
+        "--rare",
+        metavar="STRENGTH",
+        min=0,
+        max=10,
+        help="Move rare labels up: 0 is the learner's own order, 1 what PSP@k asks for; 0.3 is a good start. "
+        "Works on any model, and takes the place of its own re-ranking.",
+        show_default=False,
+    ),
+]
+
 _DATA = "Data"
 LabelsFile = Annotated[
     Path | None,
-    typer.Option("--labels", help="A file with label names and texts.", rich_help_panel=_DATA, show_default=False),
+    typer.Option(
+        "--labels",
+        help="A file with label names and texts, or a SKOS vocabulary.",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
 ]
 TextField = Annotated[
     list[str] | None,
     typer.Option(
         "--text-field",
-        help="Field with the text; give it twice to join fields such as title and text (default: text).",
+        help="Field with the text; give it twice to join fields such as title and text "
+        "(default: text, or fields with usual names).",
         rich_help_panel=_DATA,
         show_default=False,
     ),
@@ -45,7 +64,7 @@ LabelsField = Annotated[
     list[str] | None,
     typer.Option(
         "--labels-field",
-        help="Field with the labels; give it twice to join fields (default: labels).",
+        help="Field with the labels; give it twice to join fields (default: labels, or one with a usual name).",
         rich_help_panel=_DATA,
         show_default=False,
     ),
@@ -53,7 +72,28 @@ LabelsField = Annotated[
 Separator = Annotated[
     str | None,
     typer.Option(
-        "--separator", help="What separates labels in one column of a table.", rich_help_panel=_DATA, show_default=False
+        "--separator",
+        help="What separates labels that stand in one text (default: found).",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of text files, as in cp1252 or utf-16 (default: found).",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Go on though nearly every label is unique, or holds what looks like a separator.",
+        rich_help_panel=_DATA,
     ),
 ]
 Split = Annotated[
@@ -70,8 +110,13 @@ SkipBad = Annotated[
 ]
 
 # training
-TrainingData = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A file or folder with texts and labels.", show_default=False)
+LabelledData = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DATA",
+        help="Files or folders with texts and labels; FILE.xlsx::SHEET and FILE.sqlite::TABLE choose within a file.",
+        show_default=False,
+    ),
 ]
 ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.", show_default=False)]
 PlannedOutput = Annotated[

@@ -29,7 +29,8 @@ BATCH = 4096
 def predict(
     model: options.Model,
     data: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A file with texts, or - for one text per line on standard input.")
+        list[str],
+        typer.Argument(metavar="INPUT", help="Files with texts, or - for one text per line on standard input."),
     ],
     k: Annotated[int, typer.Option("-k", help="How many labels per document.")] = 5,
     output: Annotated[
@@ -37,10 +38,12 @@ def predict(
         typer.Option("--output", "-o", help="JSONL file to write; standard output without it.", show_default=False),
     ] = None,
     threshold: Annotated[float, typer.Option("--threshold", help="Leave out labels that score less.")] = 0.0,
+    rare: options.Rare = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
     threads: options.Threads = 0,
     engine: options.Engine = options.EngineName.local,
     address: options.Address = None,
@@ -63,7 +66,9 @@ def predict(
     run.engine = engines.chosen(engine, address=address, workers=threads)
     tagger = Tagger.load(model, threads=threads)
     give_texts([tagger], labels)
-    how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad)
+    if rare is not None:
+        tagger = tagger.favouring_rare(rare)
+    how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad, encoding=encoding)
     with _destination(output, overwrite) as handle:
         size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)
         for batch in how.read_in_batches(data, size, run, title="Predicting"):

@@ -243,7 +243,7 @@ class Bars(Display):
             self._screen.remove_task(self._all)
             self._all = None
         if self._all is None:
-            self._all = self._screen.add_task("Whole command", total=1.0, whole=True, start=False)
+            self._all = self._screen.add_task("Whole command", total=1.0, whole=True)
         self._screen.update(self._all, completed=whole[0])
 
     def say(self, message: str) -> None:

@@ -52,8 +52,8 @@ def show_unseen(report: Report, console: Console) -> None:
     console.print(report.unseen.sentence())
     if report.unseen.examples:
         shown = [shown_label(printable(each.label), printable(each.text)) for each in report.unseen.examples]
-        more = ", ..." if report.unseen.labels > len(shown) else ""
-        console.print(f"[dim]They are {escape(', '.join(shown))}{more}[/dim]")
+        heading = "The most frequent of them" if report.unseen.labels > len(shown) else "They are"
+        console.print(f"[dim]{heading}: {escape(', '.join(shown))}[/dim]")
     console.print()
 
 

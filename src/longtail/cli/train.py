@@ -31,7 +31,7 @@ STAGES = ("read", "features", "cluster", "train", "save")
 
 
 def train(
-    data: options.TrainingData,
+    data: options.LabelledData,
     output: options.PlannedOutput = None,
     recipe: options.Recipe = None,
     learner: options.Learner = None,
@@ -45,6 +45,8 @@ def train(
     separator: options.Separator = None,
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
+    force: options.Force = False,
     seed: options.Seed = 0,
     threads: options.Threads = 0,
     engine: options.Engine = options.EngineName.local,
@@ -90,7 +92,7 @@ def train(
     # what long fits keep on the way: the same command goes on from there after it was killed
     run.checkpoints = folder and folder.absolute().parent / f".{folder.name}.unfinished"
     run.memory = allowed_memory(memory, run)
-    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad)
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=force)
     check_reading(data, run)
     corpus = how.read(data, run)
     fitting = tagger.plan(corpus, run=run)

@@ -101,6 +101,10 @@ def _share_of_label_texts(corpus: Corpus) -> float:
     def folded(text: str) -> str:
         return " ".join(text.casefold().split())
 
-    known = {folded(corpus.labels.text(column)) for column in range(corpus.n_labels)} - {""}
+    known = {
+        folded(said)
+        for column in range(corpus.n_labels)
+        for said in (corpus.labels.text(column), corpus.labels.title(column))
+    } - {""}
     same = sum(folded(text) in known for text in corpus.texts or [])
     return round(same / max(len(corpus), 1), 6)

@@ -75,7 +75,8 @@ class Unseen:
         """How many there are, for a person."""
         if not self.pairs:
             return f"All {self.of_labels:,} test labels were seen in training."
-        alone = f", {self.documents_without_other:,} of which have no other label" * bool(self.documents_without_other)
+        few = self.documents_without_other
+        alone = f", {few:,} of which {'has' if few == 1 else 'have'} no other label" if few else ""
         return (
             f"Never seen in training: {self.labels:,} of {self.of_labels:,} test labels, {self.pairs:,} of "
             f"{self.of_pairs:,} label assignments, in {self.documents:,} of {self.of_documents:,} documents{alone}."

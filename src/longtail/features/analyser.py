@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features.characters import analysed_bytes, analysed_table
-from longtail.features.languages import LANGUAGES, UNDETERMINED, languages_of, stems, told_apart
+from longtail.features.languages import LANGUAGES, UNDETERMINED, languages_of, told_apart
+from longtail.features.stems import Forms, spelled, starts_of, taken
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
 from longtail.features.word_tables import WordTable, frozen, gather, numbered
@@ -69,25 +70,19 @@ class Analyser:
         """The stems of some texts, in place of their words."""
         words = plain_words(texts)
         if len(self.languages) == 1:
-            return _renamed(words, stems(_spelled(words.blob, words.offsets), self.languages[0]))
+            return self._forms.stems_of(words, None)
         place = self.shared.find(words.blob, words.offsets, words.hashes)
         fixed = np.where(place >= 0, np.append(self.of, 0)[place], -1).astype(np.int32)
         count, stream = len(words.hashes), np.empty(len(words.stream), dtype=np.int32)
-        pairs = np.empty((min(len(stream), count * len(self.languages)), 2), dtype=np.int32)
+        pairs = np.empty((2, min(len(stream), count * len(self.languages))), dtype=np.int32)
         known = np.full((len(self.languages), count), -1, dtype=np.int32)
         found = _pairs(words.stream, words.ends, languages_of(words, self.languages), fixed, known, stream, pairs)
-        return _renamed(words._replace(stream=stream), self._stems(words, pairs[:found]))
+        of, language = pairs[:, :found]
+        return self._forms.stems_of(Words(stream, words.ends, *taken(words, of)), language)
 
-    def _stems(self, words: Words, pairs: NDArray[np.int32]) -> list[bytes]:
-        """The stem of each pair of a word and a language."""
-        spelled = _spelled(words.blob, words.offsets)
-        made = [b""] * len(pairs)
-        for number, language in enumerate(self.languages):
-            places = np.flatnonzero(pairs[:, 1] == number).tolist()
-            own = [spelled[word] for word in pairs[places, 0].tolist()]
-            for place, stem in zip(places, stems(own, language), strict=True):
-                made[place] = stem
-        return made
+    @cached_property
+    def _forms(self) -> Forms:
+        return Forms(self.languages)
 
     # keeping
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -134,27 +129,9 @@ def plain_words(texts: Sequence[str]) -> Words:
     counts = np.diff(firsts)[words.stream]
     steps = np.repeat(firsts[words.stream] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
     ends = np.concatenate([[0], np.cumsum(counts)])[words.ends]
-    return Words(numbers[steps], ends, *_taken(words.blob, starts[kept], lengths[kept]), hashes)
-
-
-def _taken(
-    blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    return gather(blob, starts, lengths), np.concatenate([[0], np.cumsum(lengths)])
-
-
-def _spelled(blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> list[bytes]:
-    everything = blob.tobytes()
-    return [everything[a:b] for a, b in pairwise(offsets.tolist())]
-
-
-def _renamed(words: Words, names: list[bytes]) -> Words:
-    """The words by other names, those of one name made one."""
-    lengths = np.fromiter(map(len, names), dtype=np.int64, count=len(names))
-    blob = np.frombuffer(b"".join(names), dtype=np.uint8)
-    starts = np.cumsum(lengths) - lengths
-    numbers, kept, hashes = numbered(blob, starts, lengths)
-    return Words(numbers[words.stream], words.ends, *_taken(blob, starts[kept], lengths[kept]), hashes)
+    return Words(
+        numbers[steps], ends, gather(words.blob, starts[kept], lengths[kept]), starts_of(lengths[kept]), hashes
+    )
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -164,7 +141,7 @@ def _pairs(stream, ends, languages, fixed, known, new_stream, pairs):  # type: i
     stream, ends  as in `Words`
     languages     int32 (documents,); fixed: int32 (words,), the language of a word wherever it stands, or -1
     known         int32 (languages, words), -1 everywhere
-    new_stream    int32, the stream's words as pairs, written; pairs: int32 (pairs, 2), word and language, written
+    new_stream    int32, the stream's words as pairs, written; pairs: int32 (2, pairs), words and languages, written
     """
     count = 0
     begin = 0
@@ -176,8 +153,8 @@ def _pairs(stream, ends, languages, fixed, known, new_stream, pairs):  # type: i
             if number < 0:
                 number = count
                 known[language, word] = number
-                pairs[number, 0] = word
-                pairs[number, 1] = language
+                pairs[0, number] = word
+                pairs[1, number] = language
                 count += 1
             new_stream[i] = number
         begin = ends[document]
@@ -205,11 +182,11 @@ def _shared_words(words: Words, languages: tuple[str, ...]) -> tuple[WordTable, 
     count = np.zeros((len(words.hashes), len(languages)), dtype=np.int32)
     _count_documents(words.stream, words.ends, languages_of(words, languages), count)
     several = np.flatnonzero((count > 0).sum(axis=1) > 1)
-    spelled = _spelled(words.blob, words.offsets)
+    names = spelled(words.blob, words.offsets)
     # by their characters, so that nothing depends on the order of the texts
-    several = np.array(sorted(several.tolist(), key=lambda word: spelled[word]), dtype=np.int64)
+    several = np.array(sorted(several.tolist(), key=lambda word: names[word]), dtype=np.int64)
     of = count[several].argmax(axis=1).astype(np.uint8)
-    return WordTable.of([spelled[word] for word in several.tolist()]), frozen(of)
+    return WordTable.of([names[word] for word in several.tolist()]), frozen(of)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

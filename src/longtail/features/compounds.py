@@ -89,20 +89,18 @@ def with_parts(
     parts  int32 (words, 2), those of the first nodes, as numbers in the table, or -1
     Gives the new counts, and `known` with the nodes that come in new.
     """
-    wanted = np.unique(parts[parts >= 0])
-    numbers = np.concatenate([known, np.setdiff1d(wanted, known)])
-    if not len(wanted):
+    size = int(max(known.max(initial=-1), parts.max(initial=-1))) + 1
+    new = np.empty(2 * len(parts), dtype=np.int32)
+    nodes = np.empty((len(parts), 2), dtype=np.int32)
+    count, extra = _nodes_of_parts(entries.ids, known, parts, np.full(size, -1, dtype=np.int32), new, nodes)
+    if not extra:
         return entries, known
-    order = np.argsort(numbers, kind="stable")
-    places = order[np.searchsorted(numbers, wanted, sorter=order)]
-    nodes = np.full((len(known), 2), -1, dtype=np.int32)
-    nodes[: len(parts)][parts >= 0] = places[np.searchsorted(wanted, parts[parts >= 0])]
-    room = len(entries.ids) + 2 * int((nodes[entries.ids, 0] >= 0).sum())
-    ids, counts = np.empty((2, room), dtype=np.int32)
+    ids, counts = np.empty((2, len(entries.ids) + extra), dtype=np.int32)
     indptr = np.empty(len(entries.indptr), dtype=np.int64)
-    last = np.full(len(numbers), -1, dtype=np.int64)
+    last = np.full(len(known) + count, -1, dtype=np.int64)
     kept = _add_parts(entries.indptr, entries.ids, entries.counts, nodes, last, indptr, ids, counts)
-    return TermCounts(indptr, ids[:kept].copy(), counts[:kept].copy(), len(numbers)), numbers
+    made = TermCounts(indptr, ids[:kept].copy(), counts[:kept].copy(), len(last))
+    return made, np.concatenate([known, new[:count]])
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -163,11 +161,38 @@ def _find_parts(blob, offsets, known, table, own, parts, found):  # type: ignore
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _nodes_of_parts(ids, known, parts, place, new, nodes):  # type: ignore[no-untyped-def]
+    """How many nodes come in new, and how many entries at most.
+
+    ids    int32 (entries,), nodes; known, parts: as `with_parts` has them
+    place  int32, -1 for every number of the table; new: int32, the numbers of the new nodes, written
+    nodes  int32 (words, 2), the parts as nodes, written
+    """
+    for node in range(len(known)):
+        if known[node] >= 0:
+            place[known[node]] = node
+    count = 0
+    for word in range(len(parts)):
+        for k in range(2):
+            number = parts[word, k]
+            if number >= 0 and place[number] < 0:
+                place[number] = len(known) + count
+                new[count] = number
+                count += 1
+            nodes[word, k] = place[number] if number >= 0 else -1
+    extra = 0
+    for i in range(len(ids)):
+        if ids[i] < len(parts) and nodes[ids[i], 0] >= 0:
+            extra += 2
+    return count, extra
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _add_parts(indptr, ids, counts, parts, last, new_indptr, new_ids, new_counts):  # type: ignore[no-untyped-def]
     """The number of entries written.
 
     indptr, ids, counts  as in `TermCounts`, and the new ones, written
-    parts  int32 (nodes, 2), nodes, or -1 twice; last: int64 (all nodes,), -1 everywhere
+    parts  int32 (words, 2), those of the first nodes as nodes, or -1 twice; last: int64 (all nodes,), -1 everywhere
     """
     entries = 0
     new_indptr[0] = 0
@@ -175,9 +200,11 @@ def _add_parts(indptr, ids, counts, parts, last, new_indptr, new_ids, new_counts
         first = entries
         for e in range(indptr[row], indptr[row + 1]):
             for k in range(3):
-                node = ids[e] if k == 0 else parts[ids[e], k - 1]
-                if node < 0:
-                    break
+                node = ids[e]
+                if k > 0:
+                    if node >= len(parts) or parts[node, 0] < 0:
+                        break
+                    node = parts[node, k - 1]
                 if last[node] >= first:
                     new_counts[last[node]] += counts[e]
                 else:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from longtail.features import kernels
 from longtail.features.compounds import documents_of_parts, parts_of_words, with_parts
 from longtail.features.terms import ChunkTerms, TermCounts
-from longtail.features.word_tables import Growing, Slots, WordTable, frozen, gather, table
+from longtail.features.word_tables import Growing, GrowingWords, Slots, WordTable, frozen, table
 from longtail.run import Run
 
 
@@ -36,22 +36,14 @@ class Gathered:
 
 def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
     """The terms of all chunks together."""
-    blob, offsets, words = Growing(np.uint8), Growing(np.int64), Slots()
-    offsets.append(np.zeros(1, dtype=np.int64))
-    nodes = []
+    words, nodes = GrowingWords(), []
     for part in parts:
         found = np.empty(part.entries.nodes, dtype=np.int32)
-        known = frozen(blob.values), frozen(offsets.values), frozen(words.slots)
-        word_hashes = part.hashes[: part.words]
-        kernels.find_words(part.blob, part.offsets, word_hashes, *known, found)
-        new = np.flatnonzero(found[: part.words] < 0)
-        found[new] = len(words.hashes) + np.arange(len(new))
-        lengths = np.diff(part.offsets)[new]
-        blob.append(gather(part.blob, part.offsets[new], lengths))
-        offsets.append(offsets.values[-1] + np.cumsum(lengths))
-        words.add(word_hashes[new])
+        own = part.blob, part.offsets, part.hashes[: part.words]
+        found[: part.words] = words.find(*own)
+        words.add(*own, found[: part.words])
         nodes.append(found)
-    T = len(words.hashes)
+    T = len(words)
 
     pairs, slots = Growing(np.int32, 2), Slots()
     for part, found in zip(parts, nodes, strict=True):
@@ -65,8 +57,8 @@ def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
         slots.add(part.hashes[new])
 
     df, tf = np.zeros((2, T + len(pairs)), dtype=np.int64)
-    hashes = np.concatenate([words.hashes.values, slots.hashes.values])
-    gathered = Gathered(blob.values, offsets.values, pairs.values, hashes, df, tf, nodes)
+    hashes = np.concatenate([words.hashes, slots.hashes.values])
+    gathered = Gathered(words.blob.values, words.offsets.values, pairs.values, hashes, df, tf, nodes)
     _count_documents(gathered, [part.entries for part in parts])
     return gathered
 

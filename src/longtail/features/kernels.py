@@ -106,6 +106,37 @@ def stable_hash(blob, start, length):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def copy_pieces(blob, starts, lengths, out):  # type: ignore[no-untyped-def]
+    """out: uint8, written: pieces of the blob one after the other."""
+    at = 0
+    for piece in range(len(starts)):
+        start = starts[piece]
+        for j in range(lengths[piece]):
+            out[at + j] = blob[start + j]
+        at += lengths[piece]
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def number_numbers(given, place, numbers, chosen):  # type: ignore[no-untyped-def]
+    """Numbers the different ones of some numbers in order of first appearance, and gives how many they are.
+
+    given    int32, none negative; place: int32, -1 for each number there may be, and left so
+    numbers  int32, written; chosen: int32 (as many as may be different,), written
+    """
+    known = 0
+    for i in range(len(given)):
+        number = given[i]
+        if place[number] < 0:
+            place[number] = known
+            chosen[known] = number
+            known += 1
+        numbers[i] = place[number]
+    for k in range(known):
+        place[chosen[k]] = -1
+    return known
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def number_words(blob, starts, lengths, slots, numbers, firsts, hashes):  # type: ignore[no-untyped-def]
     """Numbers the different ones of some words in order of first appearance, and gives how many they are.
 

@@ -1,4 +1,4 @@
-"""Languages: which are known, what stems their words have, and how the language of a text is told.
+"""Languages: which are known, and how the language of a text is told.
 
 A text's language is told by its function words (the, und, dans), which nearly every text has and names and terms
 hardly ever are. Each different one counts once for the languages that have it, the less the more of these there are.
@@ -6,17 +6,14 @@ hardly ever are. Each different one counts once for the languages that have it, 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import njit
-from longtail.features.characters import without_accents
 from longtail.features.tokenise import Words
 from longtail.features.word_tables import WordTable
 
@@ -36,58 +33,6 @@ UNDETERMINED = "und"
 ACCENTED = frozenset({"ca", "de", "en", "es", "fr", "ga", "it", "nl", "pt"})
 #: What a function word gives to the languages that have it, shared out among them.
 VOTE = 60
-#: Words per language whose stems are remembered: those of a text that came before cost next to nothing.
-REMEMBERED = 1 << 17
-
-_REMEMBERED: dict[str, dict[bytes, bytes]] = {}
-_OF_THREAD = threading.local()
-
-
-# stems
-def stems(words: list[bytes], language: str) -> list[bytes]:
-    """The stems of lower-case words in UTF-8, without accents where the language has such."""
-    known = _REMEMBERED.setdefault(language, {})
-    found = list(map(known.get, words))
-    if None in found:
-        new = _stemmed([word for word, stem in zip(words, found, strict=True) if stem is None], language)
-        if len(known) + len(new) > REMEMBERED:
-            known.clear()
-        known.update(new)
-        found = [new[word] if stem is None else stem for word, stem in zip(words, found, strict=True)]
-    return found  # type: ignore[return-value]
-
-
-def stems_in(words: list[bytes], of: list[int], languages: Sequence[str]) -> list[bytes]:
-    """The stems of words, each in its own language, given as its place among some."""
-    known = [_REMEMBERED.setdefault(language, {}) for language in languages]
-    found = [known[number].get(word) for word, number in zip(words, of, strict=True)]
-    if None in found:
-        found = [
-            stems([word], languages[number])[0] if stem is None else stem
-            for word, number, stem in zip(words, of, found, strict=True)
-        ]
-    return found  # type: ignore[return-value]
-
-
-def _stemmed(words: list[bytes], language: str) -> dict[bytes, bytes]:
-    name = LANGUAGES.get(language, "")
-    made = _stemmer(name).stemWords(words) if name else words
-    if language in ACCENTED:
-        made = map(without_accents, made)
-    # no word becomes nothing
-    return {word: stem or word for word, stem in zip(words, made, strict=True)}
-
-
-def _stemmer(name: str) -> Any:
-    """The thread's own: Snowball's are not to be shared."""
-    stemmer = getattr(_OF_THREAD, name, None)
-    if stemmer is None:
-        import Stemmer
-
-        stemmer = Stemmer.Stemmer(name)
-        stemmer.maxCacheSize = 0  # `stems` remembers, and is quicker at it
-        setattr(_OF_THREAD, name, stemmer)
-    return stemmer
 
 
 # the language of a text

@@ -14,7 +14,8 @@ from longtail.features.analyser import Analyser
 from longtail.features.characters import analysed_bytes
 from longtail.features.compounds import split
 from longtail.features.kernels import FACTOR, find_word, stable_hash, weigh
-from longtail.features.languages import stems, stems_in, voters, winner
+from longtail.features.languages import voters, winner
+from longtail.features.stems import stems, stems_in
 from longtail.features.tokenise import as_bytes, eight_bytes, is_no_word, mix, word_runs
 from longtail.features.unspaced import code_point, is_unspaced, width_of
 from longtail.features.word_tables import frozen

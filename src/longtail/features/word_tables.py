@@ -73,8 +73,49 @@ def table(hashes: NDArray[np.uint64], room: int) -> NDArray[np.int32]:
 
 def gather(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Pieces of the blob one after the other."""
-    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return blob[shift + np.arange(len(shift))]
+    pieces = np.empty(int(lengths.sum()), dtype=np.uint8)
+    kernels.copy_pieces(frozen(blob), starts, lengths, pieces)
+    return pieces
+
+
+class GrowingWords:
+    """Different words that become more: their UTF-8 bytes, where each begins, and their stable hashes."""
+
+    def __init__(self) -> None:
+        self.blob, self.offsets, self._slots = Growing(np.uint8), Growing(np.int64), Slots()
+        self.offsets.append(np.zeros(1, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        return self._slots.hashes.values
+
+    def find(
+        self, blob: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]
+    ) -> NDArray[np.int32]:
+        """int32 (words,): the number of each word here, or -1."""
+        found = np.empty(len(hashes), dtype=np.int32)
+        known = frozen(self.blob.values), frozen(self.offsets.values), frozen(self._slots.slots)
+        kernels.find_words(blob, offsets, hashes, *known, found)
+        return found
+
+    def add(
+        self,
+        blob: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+        found: NDArray[np.int32],
+    ) -> NDArray[np.int64]:
+        """Takes the words that were not found, fills in their numbers, and gives which they are."""
+        new = np.flatnonzero(found < 0)
+        found[new] = len(self) + np.arange(len(new))
+        lengths = np.diff(offsets)[new]
+        self.blob.append(gather(blob, offsets[:-1][new], lengths))
+        self.offsets.append(self.offsets.values[-1] + np.cumsum(lengths))
+        self._slots.add(hashes[new])
+        return new
 
 
 @dataclass(frozen=True)

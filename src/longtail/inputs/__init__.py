@@ -15,8 +15,9 @@ from longtail.corpus import Corpus
 from longtail.errors import InputError, UsageError, warn
 from longtail.inputs.label_cells import LabelCells
 from longtail.inputs.tables import Batch, Table, column, kind_of, rows_table, table_of, told
-from longtail.read.builder import RecordError, joined_text
+from longtail.read.builder import joined_text
 from longtail.read.columns import BATCH, read_batches
+from longtail.read.flaws import RecordError
 from longtail.read.label_file import read_labels
 from longtail.read.options import ID_FIELDS, ReadOptions
 from longtail.read.reading import Reading, ReadReport

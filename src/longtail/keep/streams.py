@@ -1,15 +1,17 @@
-"""Opening data files: gzip and zstd seen by content, read as a stream, lines counted from 1."""
+"""Opening data files: gzip, zstd and encodings seen by content, read as a stream of UTF-8, lines counted from 1."""
 
 from __future__ import annotations
 
 import sys
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from longtail.errors import InputError
+from longtail.keep.encodings import FALLBACK, Encoding, is_utf8, to_utf8
 
 if TYPE_CHECKING:
     from longtail.run import Bar
@@ -27,54 +29,77 @@ LONGEST_LINE = 1 << 28
 HEAD = 1 << 16
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_UTF8_MARK = b"\xef\xbb\xbf"
 _REFUSED = {
     b"PK\x03\x04": "a zip archive; unpack it first",
     b"BZh": "compressed with bzip2; use gzip or zstd",
     b"\xfd7zXZ": "compressed with xz; use gzip or zstd",
-    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
+    b"7z\xbc\xaf": "a 7z archive; unpack it first",
+    b"\xd0\xcf\x11\xe0": "an old or locked Office file; save it as .xlsx or CSV, without a password",
 }
 
 
 class Stream:
-    """A file's unpacked bytes, once, in order.
+    """A file's unpacked bytes, once, in order, as UTF-8.
 
-    name  how the file is called in messages
-    size  bytes on disk, or None where that is unknown
-    head  the first unpacked bytes, for finding out the format; they are part of `chunks` all the same
-    bar   is advanced by the bytes taken from disk
+    name      how the file is called in messages
+    size      bytes on disk, or None where that is unknown
+    start     the first unpacked bytes as they stand in the file, for formats that are no text
+    head      the first unpacked bytes of the text, for finding out the format; they are part of `chunks` all the same
+    encoding  the text's encoding in the file
+    bar       is advanced by the bytes taken from disk
     """
 
-    def __init__(self, raw: BinaryIO, name: str, size: int | None = None) -> None:
+    def __init__(
+        self,
+        raw: BinaryIO,
+        name: str,
+        size: int | None = None,
+        encoding: str | None = "utf-8",
+        fallback: str = FALLBACK,
+    ) -> None:
         self._raw, self.name, self.size = raw, name, size
         self._bar: Bar | None = None
         self._unreported = 0
         first = self._take()
-        for magic, what in _REFUSED.items():
-            if first.startswith(magic):
-                raise InputError(name, f"this is {what}")
+        self._refused = next((what for magic, what in _REFUSED.items() if first.startswith(magic)), "")
         blocks = self._blocks(first)
         if first.startswith(_GZIP):
             blocks = self._gunzip(blocks)
         elif first.startswith(_ZSTD):
             blocks = self._unzstd(blocks)
-        self._rest = blocks
-        self.head = b""
         self._damage: InputError | None = None  # met while looking ahead; raised where reading comes to it
+        self.start = self._begun(blocks)
+        if encoding is not None and is_utf8(encoding) and self.start.startswith((BOM_UTF16_BE, BOM_UTF16_LE)):
+            raise InputError(name, "this is UTF-16 text, not UTF-8")
+        self.encoding = Encoding()
+        self._rest = to_utf8(self._again(blocks), self.encoding, encoding, fallback)
+        self.head = next(self._rest, b"")
+        self.empty = not self.start.strip() or not (self.head.strip() or self._refused)
+
+    def _begun(self, blocks: Iterator[bytes]) -> bytes:
+        """The first bytes, enough for a look."""
+        start = b""
         try:
             for block in blocks:
-                self.head += block
-                if len(self.head) >= HEAD:
+                start += block
+                if len(start) >= HEAD:
                     break
         except InputError as error:
-            if not self.head:
+            if not start:
                 raise
             self._damage = error
-        self.empty = not self.head.strip()
-        if self.head.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise InputError(name, "this is UTF-16 text; save it as UTF-8")
-        self.head = self.head.removeprefix(_UTF8_MARK)
+        return start
+
+    def _again(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        yield self.start
+        if self._damage is not None:
+            raise self._damage
+        yield from blocks
+
+    def require_text(self) -> None:
+        """Refuses files that are known to be something else."""
+        if self._refused:
+            raise InputError(self.name, f"this is {self._refused}")
 
     def __enter__(self) -> Self:
         return self
@@ -168,11 +193,23 @@ class Stream:
 
     def chunks(self) -> Iterator[bytes]:
         """All unpacked bytes; to be gone through once."""
+        self.require_text()
         if self.head:
             yield self.head
-        if self._damage is not None:
-            raise self._damage
         yield from self._rest
+
+    def decode(self, line: bytes) -> str:
+        """The text of a line; the ValueError says what in it is wrong."""
+        if is_utf8(self.encoding.name):
+            try:
+                return decode(line)
+            except ValueError as wrong:
+                raise ValueError(f"{wrong}; another encoding is set with --encoding, as in cp1252") from None
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            place = len(line[: error.start].decode()) + 1
+            raise ValueError(f"character {place} of the line is not {self.encoding.name}") from None
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Lines without their end, numbered from 1."""
@@ -221,10 +258,14 @@ class Stream:
             yield last + b"\n"
 
 
-def open_stream(path: str | Path) -> Stream:
-    """The file as a stream; "-" is standard input."""
+def open_stream(path: str | Path, encoding: str | None = "utf-8", fallback: str = FALLBACK) -> Stream:
+    """The file as a stream; "-" is standard input.
+
+    encoding  of the text in it; None to find it
+    fallback  what to take for text that turns out not to be UTF-8 when the encoding is to be found
+    """
     if str(path) == "-":
-        return Stream(sys.stdin.buffer, "standard input")
+        return Stream(sys.stdin.buffer, "standard input", None, encoding, fallback)
     try:
         raw = Path(path).open("rb")  # noqa: SIM115  the stream closes it
         size = Path(path).stat().st_size or None  # a pipe has none to tell
@@ -235,7 +276,7 @@ def open_stream(path: str | Path) -> Stream:
     except (OSError, ValueError) as error:
         raise InputError(path, f"cannot be opened: {getattr(error, 'strerror', None) or error}") from None
     try:
-        return Stream(raw, str(path), size)
+        return Stream(raw, str(path), size, encoding, fallback)
     except BaseException:
         raw.close()
         raise

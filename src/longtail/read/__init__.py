@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,14 +26,20 @@ __all__ = ["ReadOptions", "read", "read_in_batches", "read_texts", "read_with_re
 
 
 def read(source: Any, *, options: ReadOptions | None = None, run: Run | None = None, **given: Any) -> Corpus:
-    """A corpus from a file, a folder, or a Hugging Face dataset; label counts are those of what was read.
+    """A corpus from files, folders, or a Hugging Face dataset; label counts are those of what was read.
+
+    What was found out about a file by itself (fields, separator, encoding) is logged by the logger `longtail.read`.
 
     source   path of a file in one of the formats of `longtail.read.formats` (gzip and zstd are unpacked on the way) or
-             of a folder, "-" for standard input, or a Dataset or DatasetDict
+             of a folder, a pattern, a list of these, "-" for standard input, or a Dataset or DatasetDict.
+             file.xlsx::Sheet and file.sqlite::table name what is meant inside a file
     options  how it is to be understood
     given    single options by name, as in text_field="body": see `ReadOptions`
     """
-    return read_with_report(source, options=options, run=run, **given)[0]
+    corpus, report = read_with_report(source, options=options, run=run, **given)
+    for note in report.notes:
+        logging.getLogger(__name__).warning("%s: %s", report.source, note)
+    return corpus
 
 
 def read_with_report(
@@ -45,7 +52,7 @@ def read_with_report(
     from longtail.read.reading import Reading, ReadReport
     from longtail.run import Run
 
-    report = ReadReport(str(source) if isinstance(source, str | Path) else "dataset")
+    report = ReadReport(_called(source))
     (corpus,) = read_source(source, Reading(chosen, report, read_labels, run or Run()))
     return corpus, report
 
@@ -75,7 +82,7 @@ def read_in_batches(
     if documents < 1:
         raise UsageError(f"a batch needs at least 1 document, not {documents}")
     chosen = (options or ReadOptions()).changed(**{**given, "need_labels": False})
-    report = ReadReport(str(source) if isinstance(source, str | Path) else "dataset")
+    report = ReadReport(_called(source))
     reading = Reading(chosen, report, read_labels, run or Run(), documents, title)
 
     def batches() -> Iterator[Corpus]:
@@ -106,6 +113,12 @@ def read_texts(
     texts = list(source)
     ids = [str(row) for row in range(len(texts))]
     return Corpus(labels=LabelIndex([]), Y=sp.csr_matrix((len(texts), 0)), texts=texts, ids=ids, name="texts")
+
+
+def _called(source: Any) -> str:
+    """What a source is called until more is known of it."""
+    one = source[0] if isinstance(source, list | tuple) and source else source
+    return str(one) if isinstance(one, str | Path) else "dataset"
 
 
 class _Callable(ModuleType):

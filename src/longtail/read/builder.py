@@ -8,15 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
 from longtail.labels import LabelIndex
+from longtail.read.flaws import RecordError
+from longtail.read.label_table import LabelTable
 from longtail.read.options import ID_FIELDS
-from longtail.read.reading import LabelTable, Reading
+from longtail.read.reading import Reading
+from longtail.read.separators import split_cell
 from longtail.texts import Packing
 
 #: Characters of a batch's texts, at most but for the last one: long documents come in smaller batches.
@@ -24,10 +26,6 @@ MOST_CHARACTERS = 1 << 24
 
 #: Below this a weight is 0 in single precision.
 _SMALLEST_WEIGHT = float(np.finfo(np.float32).tiny)
-
-
-class RecordError(Exception):
-    """One thing wrong with one record; becomes an InputError, or a count under `skip_bad`."""
 
 
 class Builder:
@@ -42,7 +40,8 @@ class Builder:
         self.reading, self.report, self.options = reading, reading.report, reading.options
         self._fixed = columns
         # a bad labels file is found before the documents; nobody asks for the labels of batches
-        self._table = reading.table if columns is None and reading.batch is None else None
+        wanted = columns is None and reading.batch is None and not reading.shared
+        self._table = reading.table if wanted else None
         self._most = sys.maxsize if reading.batch is None else reading.batch
         self.records = 0  # good and bad: the row number that stands in for an id
         self._bad: list[int] = []  # row numbers of those left out
@@ -72,11 +71,13 @@ class Builder:
     def add(self, record: Any, line: int) -> None:
         """One record, a mapping from field to value; a bad one raises InputError or is counted."""
         try:
+            if isinstance(record, RecordError):
+                raise record
             if not isinstance(record, Mapping):
                 raise RecordError(f"expected an object with fields, found {kind_of(record)}")
             text = joined_text(record, self.options.text_fields)
             targets, given = self._targets(record)
-            ident = document_id(record, self.records)
+            ident = document_id(record, self.reading.rows_before + self.records, self.reading.id_fields)
         except RecordError as problem:
             self.bad(str(problem), line)
             return
@@ -100,7 +101,7 @@ class Builder:
         """As `add_document`, with labels that are numbers of columns already."""
         self._texts.append(text)
         self._characters += len(text)
-        self._ids.append(str(self.records) if ident is None else ident)
+        self._ids.append(str(self.reading.rows_before + self.records) if ident is None else ident)
         self._columns.extend(columns)
         self._weights.extend(weights)
         self._ends.append(len(self._columns))
@@ -131,7 +132,8 @@ class Builder:
 
     def rest(self) -> Iterator[Corpus]:
         """The last batch, which is the only one where all documents are read at once."""
-        self.report.require_documents()
+        if not self.reading.shared:
+            self.report.require_documents()
         if len(self._texts) or not self._batches:
             yield self.taken()
 
@@ -147,7 +149,8 @@ class Builder:
             renumber = np.empty(len(names), dtype=np.int32)
             renumber[[self._codes[name] for name in names]] = np.arange(len(names), dtype=np.int32)
             columns = renumber[columns]
-            labels = LabelIndex(names, None if self._table is None else self._table.texts_of(names, self.report))
+            table = self._table
+            labels = LabelIndex(names, None if table is None else table.texts_of(names, self.report, self._texts))
         ends = np.array(self._ends, dtype=np.int64)
         Y = sp.csr_matrix((weights, columns, ends), shape=(len(self._ids), len(labels)))
         Y.sort_indices()
@@ -158,7 +161,7 @@ class Builder:
 
 def complete(corpus: Corpus, reading: Reading) -> Corpus:
     """Last check of every reader, and the label counts of the corpus read."""
-    if reading.options.need_labels and corpus.Y.nnz == 0:
+    if reading.options.need_labels and corpus.Y.nnz == 0 and not reading.shared:
         raise InputError(reading.report.source, "no document has a label")
     if corpus.Y.nnz == 0 and reading.batch is None:
         reading.report.unlabelled = 0  # nobody asked for labels, so nobody misses them
@@ -180,12 +183,14 @@ def joined_text(record: Mapping[str, Any], fields: tuple[str, ...]) -> str:
     return parts[0] if len(parts) == 1 else " ".join(part for part in parts if part)
 
 
-def document_id(record: Mapping[str, Any], row: int) -> str:
+def document_id(record: Mapping[str, Any], row: int, fields: Sequence[str] = ID_FIELDS) -> str:
     """The first id field that is filled, else the row number from 0."""
-    for name in ID_FIELDS:
+    for name in fields:
         value = record.get(name)
         if value is not None and value != "":
             if type(value) not in (str, int):
+                if name not in ID_FIELDS:  # a guess, and a wrong one
+                    continue
                 raise RecordError(f"field '{name}' must be text or a whole number, found {kind_of(value)}")
             return str(value)
     return str(row)
@@ -194,10 +199,13 @@ def document_id(record: Mapping[str, Any], row: int) -> str:
 def targets_of(value: Any, name: str, separator: str | None) -> tuple[dict[str, float], int]:
     """Weight of each label, and how many were given: equal ones are one label, the largest weight counts.
 
-    A list of names, or an object from name to weight in (0, 1]. A text is cut at the separator if there is one.
+    A list of names, or an object from name to weight in (0, 1]. A text is cut at the separator if there is one, and a
+    whole number is then a label.
     """
-    if type(value) is str and separator is not None:
+    if separator is not None and type(value) is str:
         value = split_cell(value, separator)
+    elif separator is not None and type(value) is int:
+        value = [value]
     if value is None:
         return {}, 0
     targets: dict[str, float] = {}
@@ -228,21 +236,6 @@ def label_name(label: Any, name: str = "labels") -> str:
     if type(label) is int:
         return str(label)
     raise RecordError(f"field '{name}' must hold text or whole numbers, found {kind_of(label)}")
-
-
-def split_cell(cell: str, separator: str) -> Any:
-    """Labels of a cell of a table: a JSON list or object if it looks like one, else names between separators."""
-    cell = cell.strip()
-    if not cell:
-        return None
-    if (cell[0], cell[-1]) in (("[", "]"), ("{", "}")):
-        try:
-            return orjson.loads(cell)
-        except orjson.JSONDecodeError:
-            raise RecordError(
-                f"the labels {cell[:40]} look like a list but are not JSON (names go in double quotes)"
-            ) from None
-    return [part.strip() for part in cell.split(separator)]
 
 
 def missing_field(name: str, record: Iterable[str]) -> str:

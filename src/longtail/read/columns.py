@@ -6,23 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from longtail.corpus import Corpus
-from longtail.errors import InputError
-from longtail.read.builder import Builder, missing_field
-from longtail.read.options import ReadOptions
+from longtail.read.flaws import RecordError
 from longtail.read.reading import Reading
+from longtail.read.records import Numbered, read_records
 
 #: Rows turned into Python values at a time.
 BATCH = 1024
-
-
-def require_columns(there: Sequence[str], options: ReadOptions, path: str) -> list[str]:
-    """The columns to read; those that must be there are."""
-    for name in options.required:
-        if name not in there:
-            raise InputError(path, missing_field(name, there))
-        if list(there).count(name) > 1:
-            raise InputError(path, f"two columns are called '{name}'")
-    return [name for name in options.fields if name in there]
 
 
 def read_batches(
@@ -34,8 +23,12 @@ def read_batches(
 
     class_names turns whole numbers in a labels column into names (a ClassLabel column of a Hugging Face dataset).
     """
-    builder = Builder(reading)
-    names_of = class_names or {}
+    return read_records(_records(batches, reading.options.labels_fields, class_names or {}), reading)
+
+
+def _records(
+    batches: Iterable[Mapping[str, Sequence[Any]]], labels: Sequence[str], class_names: Mapping[str, Sequence[str]]
+) -> Iterator[Numbered]:
     row = 0
     for batch in batches:
         names = list(batch)
@@ -43,16 +36,13 @@ def read_batches(
             row += 1
             record = dict(zip(names, values, strict=True))
             try:
-                for field in reading.options.labels_fields:
+                for field in labels:
                     if field in record:
-                        record[field] = _plain(record[field], names_of.get(field))
+                        record[field] = _plain(record[field], class_names.get(field))
             except IndexError:
-                builder.bad(f"a label number outside the {len(names_of[field])} class names", row)
+                yield row, RecordError(f"a label number outside the {len(class_names[field])} class names")
                 continue
-            builder.add(record, row)
-            if builder.full:
-                yield builder.taken()
-    yield from builder.rest()
+            yield row, record
 
 
 def _plain(value: Any, class_names: Sequence[str] | None) -> Any:

@@ -1,95 +1,77 @@
-"""CSV and TSV with a header line; the label cell is cut at a separator, or holds a JSON list."""
+"""CSV and TSV with a header line; the label cell is cut at a separator, or holds a list."""
 
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
-from longtail.keep.streams import LONGEST_LINE, Stream, bare_name, decode
-from longtail.read.builder import Builder, missing_field
+from longtail.keep.streams import LONGEST_LINE, Stream, bare_name
+from longtail.read.dialect import find_dialect
+from longtail.read.fields import find_fields, is_usual
+from longtail.read.flaws import RecordError
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
+from longtail.read.records import Numbered, read_records, with_columns
 
-#: Stands between labels unless another separator is given.
-DEFAULT_SEPARATOR = "|"
-
-#: Tried in this order: the first that gives the header all the fields wanted.
-_DELIMITERS = (",", "\t", ";")
-
-#: Other characters people put between labels; only ever mentioned, never assumed.
-_USUAL_SEPARATORS = ";,"
+#: Names of columns are short; a first line with longer ones is a text.
+_LONGEST_NAME = 60
 
 
 def is_csv(stream: Stream, options: ReadOptions) -> bool:
-    """Whether the first line names the fields that are wanted."""
-    line = stream.first_line.decode(errors="replace")
-    cells = {cell.strip('" \r') for cell in re.split("|".join(_DELIMITERS), line)}
-    return len(cells) > 1 and set(options.required) <= cells
+    """Whether the first line names the fields that are wanted, or columns that look like them."""
+    header = find_dialect(stream.head, options.required, tabs=False).header
+    if len(header) < 2:
+        return False
+    if set(options.required) <= set(header):
+        return True
+    if any(len(name) > _LONGEST_NAME for name in header):
+        return False
+    found = find_fields(header, options)
+    usual = sum(map(is_usual, header))
+    return bool(found.text) and (bool(found.labels) if options.need_labels else usual > 1)
 
 
 def read_csv(stream: Stream, reading: Reading) -> Iterator[Corpus]:
-    separator = reading.options.separator or DEFAULT_SEPARATOR
-    reading = reading.changed(separator=separator)
-    options = reading.options
-    wanted = list(options.required)
-    rows = TableRows(stream, wanted)
-    for name in wanted:
-        if name not in rows.header:
-            raise InputError(stream.name, missing_field(name, rows.header), 1)
-    builder = Builder(reading)
-    places = {name: rows.header.index(name) for name in options.fields if name in rows.header}
-    label_places = [places[name] for name in options.labels_fields if name in places]
-    separated = 0
-    suspects = dict.fromkeys(_USUAL_SEPARATORS, 0)
-    for line, row in rows.records(builder.bad):
-        builder.add({name: row[place] for name, place in places.items()}, line)
-        for place in label_places:
-            cell = row[place]
-            separated += separator in cell or cell.startswith(("[", "{"))
-            for sign in suspects:
-                suspects[sign] += sign in cell
-        if builder.full:
-            yield builder.taken()
-    yield from builder.rest()
-    sign = max(suspects, key=lambda s: suspects[s])
-    if not separated and suspects[sign] * 2 > reading.report.documents:
-        reading.report.notes.append(
-            f"no label cell has the separator '{separator}' but {suspects[sign]} have '{sign}'; "
-            f"if that stands between labels, give it as the separator"
-        )
+    table = TableRows(stream, reading.options.required)
+    columns, reading = with_columns(table.header, reading, stream.name, table.line)
+    if table.dialect.remark:
+        reading.report.notes.append(table.dialect.remark)
+    places = {name: table.header.index(name) for name in columns}
+
+    def records() -> Iterator[Numbered]:
+        for line, row in table.rows():
+            if isinstance(row, RecordError):
+                yield line, row
+            else:
+                yield line, {name: row[place] for name, place in places.items()}
+
+    yield from read_records(records(), reading)
 
 
 class TableRows:
     """The rows of a table, after its header."""
 
-    def __init__(self, stream: Stream, wanted: list[str]) -> None:
+    def __init__(self, stream: Stream, wanted: Sequence[str]) -> None:
         self._stream = stream
+        self.dialect = find_dialect(stream.head, wanted, tabs=bare_name(stream.name).endswith((".tsv", ".tab")))
+        self.header, self.line = self.dialect.header, self.dialect.skip + 1
         try:
-            line = decode(stream.first_line).rstrip("\r")
+            stream.decode(stream.head.split(b"\n", self.line)[self.line - 1])
         except ValueError as wrong:
-            raise InputError(stream.name, str(wrong), 1) from None
-        choices = ("\t",) if bare_name(stream.name).endswith((".tsv", ".tab")) else _DELIMITERS
-        headers = {delimiter: _header(line, delimiter) for delimiter in choices}
-        self.delimiter = next((d for d, names in headers.items() if set(wanted) <= set(names)), choices[0])
-        self.header = headers[self.delimiter]
-        for name in wanted:
-            if self.header.count(name) > 1:
-                raise InputError(stream.name, f"two columns are called '{name}'", 1)
+            raise InputError(stream.name, str(wrong), self.line) from None
 
-    def records(self, bad: Callable[[str, int], None]) -> Iterator[tuple[int, list[str]]]:
-        """(number of its first line, cells) of each row; bad rows go to `bad`, blank ones may only end the file.
+    def rows(self) -> Iterator[tuple[int, list[str] | RecordError]]:
+        """(number of its first line, cells) of each row, or what is wrong with it; blank rows may only end the file.
 
         The limit on a cell is the csv module's own and holds for the whole process, so it is put back at the end.
         """
         lines = _Text(self._stream)
-        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+        reader = csv.reader(lines, **self.dialect.format, strict=True)
         before = csv.field_size_limit(LONGEST_LINE)
         blank = 0
         try:
-            first = True
             while True:
                 line = lines.number + 1
                 try:
@@ -97,22 +79,21 @@ class TableRows:
                 except StopIteration:
                     return
                 except csv.Error as error:
-                    bad(f"not a row of a table: {error}", line)
+                    yield line, RecordError(f"not a row of a table: {error}")
                     continue
                 except ValueError as wrong:
-                    bad(str(wrong), lines.number)
+                    yield lines.number, RecordError(str(wrong))
                     continue
-                if first:
-                    first = False
+                if line <= self.line:
                     continue
                 if not row:
                     blank = blank or line
                     continue
                 if blank:
-                    bad("a blank line between documents", blank)
+                    yield blank, RecordError("a blank line between documents")
                     blank = 0
                 if len(row) != len(self.header):
-                    bad(f"{len(row)} cells, but the header has {len(self.header)}", line)
+                    yield line, RecordError(f"{len(row)} cells, but the header has {len(self.header)}")
                     continue
                 yield line, row
         finally:
@@ -123,6 +104,7 @@ class _Text:
     """Decoded lines with their ends. Not a generator: it goes on after a line that raised."""
 
     def __init__(self, stream: Stream) -> None:
+        self._stream = stream
         self._lines = stream.lines()
         self.number = 0
 
@@ -131,11 +113,4 @@ class _Text:
 
     def __next__(self) -> str:
         self.number, line = next(self._lines)
-        return decode(line) + "\n"
-
-
-def _header(line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return []
+        return self._stream.decode(line) + "\n"

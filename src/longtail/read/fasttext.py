@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from longtail.corpus import Corpus
-from longtail.keep.streams import Stream, decode
+from longtail.keep.streams import Stream
 from longtail.read.builder import Builder
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
@@ -33,7 +33,7 @@ def read_fasttext(stream: Stream, reading: Reading) -> Iterator[Corpus]:
             builder.bad("a blank line between documents", blank)
             blank = 0
         try:
-            content = decode(line)
+            content = stream.decode(line)
         except ValueError as wrong:
             builder.bad(str(wrong), number)
             continue

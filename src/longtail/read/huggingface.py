@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import orjson
 from longtail.corpus import Corpus
 from longtail.errors import InputError, UsageError, first_line
 from longtail.keep.streams import Stream
-from longtail.read.columns import BATCH, read_batches, require_columns
+from longtail.read.columns import BATCH, read_batches
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
+from longtail.read.records import with_columns
 from longtail.read.splits import choose_split
 
 #: A description of a dataset is small; anything larger is not one.
@@ -32,22 +34,22 @@ def is_saved_dataset(folder: Path, _: ReadOptions) -> bool:
 
 
 def is_arrow(stream: Stream, _: ReadOptions) -> bool:
-    return stream.head.startswith(b"ARROW1")
+    return stream.start.startswith(b"ARROW1")
 
 
 def read_dataset(dataset: Any, reading: Reading) -> Iterator[Corpus]:
     """A Dataset, or the split of a DatasetDict."""
     options, source = reading.options, reading.report.source
     if isinstance(dataset, Mapping):
-        dataset = dataset[choose_split(options.split, list(dataset), source)]
+        dataset = dataset[choose_split(options, list(dataset), source)]
     elif options.split is not None:
         raise UsageError("a split can be chosen from a DatasetDict or a folder; this is a single Dataset")
     there = dataset.column_names
     if there is None:  # an IterableDataset may not know its columns before it is asked
         there = list(next(iter(dataset), {}))
-    columns = require_columns(there, options, source)
+    columns, reading = with_columns(there, reading, source)
     features = getattr(dataset, "features", None) or {}
-    names = _class_names(features, options, names_of_feature)
+    names = _class_names(features, reading.options, names_of_feature)
     chosen = dataset.select_columns(columns)
     if hasattr(chosen, "with_format"):
         chosen = chosen.with_format(None)
@@ -77,7 +79,7 @@ def read_saved(folder: Path, reading: Reading) -> Iterator[Corpus]:
         splits = _json(folder / "dataset_dict.json").get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
             raise InputError(folder / "dataset_dict.json", "there is no list of splits")
-        folder = folder / _inside(folder, choose_split(options.split, splits, str(folder)))
+        folder = folder / _inside(folder, choose_split(options, splits, str(folder)))
     elif options.split is not None:
         raise UsageError(f"{folder} holds a single dataset, so there is no split to choose")
     state = _json(folder / "state.json")
@@ -92,11 +94,10 @@ def read_saved(folder: Path, reading: Reading) -> Iterator[Corpus]:
         if not isinstance(name, str):
             raise InputError(folder / "state.json", "a data file has no name")
         paths.append(folder / _inside(folder, name))
-    names: dict[str, Sequence[str]] = {}
+    features = None
     if (folder / "dataset_info.json").is_file():
         features = _json(folder / "dataset_info.json").get("features")
-        names = _class_names(features if isinstance(features, dict) else {}, options, _names_of_json)
-    return _read_arrow(paths, reading, names)
+    return _read_arrow(paths, reading, features if isinstance(features, dict) else {})
 
 
 def read_arrow_file(path: Path, reading: Reading) -> Iterator[Corpus]:
@@ -104,29 +105,51 @@ def read_arrow_file(path: Path, reading: Reading) -> Iterator[Corpus]:
     return _read_arrow([path], reading, {})
 
 
-def _read_arrow(paths: list[Path], reading: Reading, names: Mapping[str, Sequence[str]]) -> Iterator[Corpus]:
-    def batches() -> Iterator[dict[str, Any]]:
-        import pyarrow
+def _read_arrow(paths: list[Path], reading: Reading, features: Mapping[str, Any]) -> Iterator[Corpus]:
+    """Files with the same columns, one after the other."""
+    parts = _arrow_parts(paths, reading)
+    first = next(parts, None)
+    if first is None:
+        raise InputError(paths[0], "no documents in the file")
+    columns, reading = with_columns(first[1].schema.names, reading, str(first[0]))
+    names = _class_names(features, reading.options, _names_of_json)
 
-        failures = (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
-        total = sum(path.stat().st_size for path in paths if path.is_file())
-        with reading.run.bar(reading.title, total) as bar:
-            for path in paths:
-                if not path.is_file():
-                    raise InputError(path, "no such file")
+    def batches() -> Iterator[dict[str, Any]]:
+        for path, part in chain([first], parts):
+            if not set(columns) <= set(part.schema.names):
+                raise InputError(path, f"other columns than in {paths[0]}")
+            for start in range(0, part.num_rows, BATCH):
+                rows = part.slice(start, BATCH)
                 try:
-                    with pyarrow.memory_map(str(path)) as source:
-                        parts = _open_arrow(source)
-                        for part in parts:
-                            columns = require_columns(part.schema.names, reading.options, str(path))
-                            for start in range(0, part.num_rows, BATCH):
-                                rows = part.slice(start, BATCH)
-                                yield {name: rows.column(name).to_pylist() for name in columns}
-                except failures as error:
+                    yield {name: rows.column(name).to_pylist() for name in columns}
+                except _failures() as error:
                     raise InputError(path, f"damaged Arrow data: {first_line(error)}") from None
-                bar.advance(path.stat().st_size)
 
     return read_batches(batches(), reading, names)
+
+
+def _arrow_parts(paths: list[Path], reading: Reading) -> Iterator[tuple[Path, Any]]:
+    import pyarrow
+
+    total = sum(path.stat().st_size for path in paths if path.is_file())
+    with reading.run.bar(reading.title, total) as bar:
+        for path in paths:
+            if not path.is_file():
+                raise InputError(path, "no such file")
+            try:
+                with pyarrow.memory_map(str(path)) as source:
+                    for part in _open_arrow(source):
+                        yield path, part
+            except _failures() as error:
+                raise InputError(path, f"damaged Arrow data: {first_line(error)}") from None
+            bar.advance(path.stat().st_size)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What pyarrow raises at data that is not what it says."""
+    import pyarrow
+
+    return (pyarrow.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError)
 
 
 def _open_arrow(source: Any) -> Iterator[Any]:

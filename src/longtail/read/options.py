@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import UsageError, nearest
+from longtail.read.splits import DEFAULT
 
 #: Fields that may hold a document's id; the first that is there counts.
 ID_FIELDS = ("id", "uid", "_id")
 
-_TEXT, _LABELS = ("text",), ("labels",)
+#: Fields of the text and the labels unless others are asked for.
+TEXT_FIELD, LABELS_FIELD = "text", "labels"
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,16 @@ class ReadOptions:
     """How a file, folder or dataset is to be read.
 
     labels        labels file with label texts; for numbered columns its lines name the columns
-    text_field    field with the text, "text" unless given; several are joined by a space
-    labels_field  field with the list of labels, "labels" unless given; those of several are put together
-    separator     splits labels given as one text; "|" in CSV files unless given
-    split         which part of a folder or DatasetDict; "train" unless given
+    text_field    field with the text; several are joined by a space. Unless given: "text", or fields with usual names
+    labels_field  field with the labels; those of several are put together. Unless given: "labels", or one with a
+                  usual name
+    separator     splits labels given as one text; found unless given
+    split         which part of a folder or DatasetDict; `usual_split` unless given
     skip_bad      leave out bad lines instead of stopping at the first
     need_labels   False where labels are welcome but not required, as for prediction
+    encoding      of text files; found unless given
+    force         read a corpus whose labels do not look like labels, with a note instead of an error
+    usual_split   the part of a folder or DatasetDict to take if it has parts and none is asked for
     """
 
     labels: str | Path | None = None
@@ -36,33 +42,36 @@ class ReadOptions:
     split: str | None = None
     skip_bad: bool = False
     need_labels: bool = True
+    encoding: str | None = None
+    force: bool = False
+    usual_split: str = DEFAULT
 
     def __post_init__(self) -> None:
         _ = self.text_fields, self.labels_fields  # names that are no names are refused here, not while reading
         if self.separator == "":
             raise UsageError("the separator of labels must not be empty")
+        if self.encoding is not None:
+            from longtail.keep.encodings import is_encoding
+
+            if not is_encoding(self.encoding):
+                raise UsageError(f"there is no encoding '{self.encoding}'; usual ones are utf-8, cp1252 and utf-16")
 
     @cached_property
     def text_fields(self) -> tuple[str, ...]:
-        return _names("text_field", self.text_field, _TEXT)
+        return _names("text_field", self.text_field, (TEXT_FIELD,))
 
     @cached_property
     def labels_fields(self) -> tuple[str, ...]:
-        return _names("labels_field", self.labels_field, _LABELS)
+        return _names("labels_field", self.labels_field, (LABELS_FIELD,))
 
     @property
     def default_text(self) -> bool:
         """Whether no other field than the usual one is asked for, so that a format may use its own."""
-        return self.text_fields == _TEXT
+        return self.text_fields == (TEXT_FIELD,)
 
     @property
     def default_labels(self) -> bool:
-        return self.labels_fields == _LABELS
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """All fields that are looked at, for formats that read column by column."""
-        return tuple(dict.fromkeys((*self.text_fields, *self.labels_fields, *ID_FIELDS)))
+        return self.labels_fields == (LABELS_FIELD,)
 
     @property
     def required(self) -> tuple[str, ...]:

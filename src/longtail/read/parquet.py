@@ -9,13 +9,14 @@ from typing import Any
 from longtail.corpus import Corpus
 from longtail.errors import InputError, first_line
 from longtail.keep.streams import Stream
-from longtail.read.columns import BATCH, read_batches, require_columns
+from longtail.read.columns import BATCH, read_batches
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
+from longtail.read.records import with_columns
 
 
 def is_parquet(stream: Stream, _: ReadOptions) -> bool:
-    return stream.head.startswith(b"PAR1")
+    return stream.start.startswith(b"PAR1")
 
 
 def read_parquet(path: Path, reading: Reading) -> Iterator[Corpus]:
@@ -29,7 +30,7 @@ def read_parquet(path: Path, reading: Reading) -> Iterator[Corpus]:
     except failures as error:
         raise InputError(path, f"not a readable Parquet file: {first_line(error)}") from None
     with file, reading.run.bar(reading.title, file.metadata.num_rows) as bar:
-        columns = require_columns(there, reading.options, str(path))
+        columns, reading = with_columns(there, reading, str(path))
 
         def batches() -> Iterator[dict[str, list[Any]]]:
             parts = file.iter_batches(batch_size=BATCH, columns=columns)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from longtail.errors import InputError
-from longtail.read.options import ReadOptions
+from longtail.read.label_table import LabelTable
+from longtail.read.options import ID_FIELDS, ReadOptions
 from longtail.run import Run
 
 #: Messages about bad lines kept in the report.
@@ -71,38 +72,28 @@ class ReadReport:
 
 
 @dataclass(frozen=True)
-class LabelTable:
-    """The lines of a labels file: names and texts in file order."""
-
-    path: str
-    names: Sequence[str]
-    texts: Sequence[str]
-
-    def texts_of(self, names: Sequence[str], report: ReadReport) -> list[str]:
-        """Text of each name, "" for those the file does not list."""
-        known = dict(zip(self.names, self.texts, strict=True))
-        missing = sum(name not in known for name in names)
-        if missing:
-            which = "none" if missing == len(names) else f"{len(names) - missing}"
-            report.notes.append(f"{which} of {len(names)} labels are listed in {self.path}; the others have no text")
-        return [known.get(name, "") for name in names]
-
-
-@dataclass(frozen=True)
 class Reading:
     """One reading under way: how the data is to be understood, what was found so far, and whom to show progress.
 
     read_labels  what reads a labels file, which is read when a reader first asks for it
     batch        documents at a time, for readers that go on from where they were; None for all at once
     title        of the progress bar
+    inside       the sheet or table of a file that holds several, if one is asked for
+    id_fields    fields that may hold a document's id; the first that is filled counts
+    shared       whether this is one of several sources: what concerns all of them is looked at by whoever joins them
+    rows_before  records of the sources before this one, from which row numbers go on
     """
 
     options: ReadOptions
     report: ReadReport
-    read_labels: Callable[[Any], LabelTable]
+    read_labels: Callable[..., LabelTable]
     run: Run = field(default_factory=Run)
     batch: int | None = None
     title: str = "Reading"
+    inside: str | None = None
+    id_fields: tuple[str, ...] = ID_FIELDS
+    shared: bool = False
+    rows_before: int = 0
 
     def changed(self, **options: Any) -> Reading:
         """The same reading with other options in some places."""
@@ -111,4 +102,7 @@ class Reading:
     @cached_property
     def table(self) -> LabelTable | None:
         """The labels file that was asked for or found."""
-        return None if self.options.labels is None else self.read_labels(self.options.labels)
+        options = self.options
+        if options.labels is None:
+            return None
+        return self.read_labels(options.labels, run=self.run, encoding=options.encoding)

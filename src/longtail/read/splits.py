@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from longtail.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from longtail.read.options import ReadOptions
 
 #: Every name of each split, in file names and in datasets.
 SPLITS = {
@@ -29,9 +34,10 @@ def split_of(name: str) -> str | None:
     return next((split for split, names in SPLITS.items() if name in names), None)
 
 
-def choose_split(wanted: str | None, there: list[str], source: str) -> str:
-    """The split asked for, by whichever of its names; if none is asked for, the default one or the only one."""
-    found = next((name for name in names_of(wanted or DEFAULT) if name in there), None)
+def choose_split(options: ReadOptions, there: list[str], source: str) -> str:
+    """The split asked for, by whichever of its names; if none is asked for, the usual one or the only one."""
+    wanted = options.split
+    found = next((name for name in names_of(wanted or options.usual_split) if name in there), None)
     if found is not None:
         return found
     if wanted is not None:

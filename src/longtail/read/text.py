@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from longtail.corpus import Corpus
-from longtail.keep.streams import Stream, decode
+from longtail.keep.streams import Stream
 from longtail.read.builder import Builder
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
@@ -21,7 +21,7 @@ def read_text_lines(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     builder = Builder(reading)
     for number, line in stream.lines():
         try:
-            text = decode(line.removesuffix(b"\r"))
+            text = stream.decode(line.removesuffix(b"\r"))
         except ValueError as wrong:
             builder.bad(str(wrong), number)
             continue

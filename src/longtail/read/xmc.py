@@ -15,7 +15,8 @@ from longtail.corpus import Corpus
 from longtail.errors import InputError
 from longtail.keep.streams import Stream, decode
 from longtail.labels import LabelIndex
-from longtail.read.builder import RecordError, complete
+from longtail.read.builder import complete
+from longtail.read.flaws import RecordError
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
 from longtail.sparse import starts_of
@@ -79,7 +80,7 @@ def read_xmc(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     for rows in read_rows(stream, header, reading):
         count_documents(rows.labels, rows.features, reading)
         labels = labels or column_labels(header.labels, reading)
-        ids = PackedTexts.of(map(str, rows.records.tolist()))
+        ids = PackedTexts.of(map(str, (rows.records + reading.rows_before).tolist()))
         corpus = Corpus(labels=labels, Y=rows.labels, X=rows.features, ids=ids, name=reading.report.source)
         yield complete(corpus, reading)
 

@@ -15,16 +15,16 @@ from longtail.errors import InputError, UsageError
 from longtail.keep.streams import Stream, bare_name, open_stream
 from longtail.read.builder import (
     Builder,
-    RecordError,
     complete,
     document_id,
     joined_text,
     kind_of,
     missing_field,
 )
+from longtail.read.flaws import RecordError
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading, ReadReport
-from longtail.read.splits import DEFAULT, XMC_SHORT, split_of
+from longtail.read.splits import XMC_SHORT, split_of
 from longtail.read.xmc import Header, column_labels, count_documents, header_of, read_rows, require_all_labels
 
 #: The texts of this layout; they stand in where no other text field is asked for.
@@ -43,7 +43,7 @@ def is_xmc_json(stream: Stream, options: ReadOptions) -> bool:
 
 
 def read_xmc_folder(folder: Path, reading: Reading) -> Iterator[Corpus]:
-    wanted = reading.options.split or DEFAULT
+    wanted = reading.options.split or reading.options.usual_split
     split = split_of(wanted)
     if split not in XMC_SHORT:
         raise UsageError(f"{folder} has the splits {' and '.join(XMC_SHORT)}, not '{wanted}'")
@@ -68,14 +68,16 @@ def read_xmc_json(stream: Stream, reading: Reading) -> Iterator[Corpus]:
         raise InputError(path, "the labels are numbers, but there is no lbl.json beside the file to name them")
     table = read_labels(labels_at, fields)
     builder = Builder(reading, columns=table)
-    for line, record in objects(stream, builder.bad):
+    for line, record in objects(stream):
         try:
+            if isinstance(record, RecordError):
+                raise record
             if not isinstance(record, dict):
                 raise RecordError(f"expected an object with fields, found {kind_of(record)}")
             # A file of titles has no content; a field that is nowhere is a mistake.
             text = joined_text(record, tuple(f for f in fields if f in record) or fields)
             targets, given = _targets(record, len(table.names), options.need_labels)
-            ident = document_id(record, builder.records)
+            ident = document_id(record, reading.rows_before + builder.records)
         except RecordError as problem:
             builder.bad(str(problem), line)
             continue

@@ -20,6 +20,8 @@ class Reranker(Part, ABC):
     depth: int = option(100, "labels per document it is fitted on and chooses from", low=1, high=100_000)
 
     kind: ClassVar[str] = "re-ranker"
+    #: Whether it exists to move rare labels up: what `predict --rare` takes the place of.
+    favours_rare: ClassVar[bool] = False
 
     if TYPE_CHECKING:
         n_labels_: int = 0  # labels it was fitted for; missing where it keeps nothing per label

@@ -1,18 +1,22 @@
 """Inverse propensity: F(x)_l = q_l f(x)_l, the simple instantiation of "Improving Tail Label Prediction for XML".
 
-Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated probabilities p_l.
+Ranking by q_l p_l is the best rule for PSP@k where the scores are calibrated probabilities p_l. It needs nothing but
+the labels' training counts, which every model has, so its strength can be chosen anew at every prediction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.labels import LabelIndex
 from longtail.part import Arrays, checked_before, option
 from longtail.rerank.base import Reranker
 from longtail.run import Run
@@ -23,12 +27,17 @@ from longtail.scores import Scores
 class InversePropensity(Reranker):
     """Values are divided by the largest factor there is, so that they stay in [0, 1]; the order is untouched by it."""
 
+    favours_rare: ClassVar[bool] = True
+
     strength: float = option(1.0, "exponent of q: 0 leaves the order as it is, 1 is the paper's", low=0, high=10)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
     B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)
 
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
-        self.q_ = corpus.labels.inverse_propensity(self.A, self.B)
+        return self.for_labels(corpus.labels)
+
+    def for_labels(self, labels: LabelIndex) -> Self:
+        self.q_ = labels.inverse_propensity(self.A, self.B)
         self.n_labels_ = len(self.q_)
         return self
 
@@ -61,3 +70,15 @@ class InversePropensity(Reranker):
             raise ValueError("inverse propensities are finite and at least 1")
         self.q_ = np.asarray(arrays["q"])
         self.n_labels_ = len(self.q_)
+
+
+def favouring_rare(rerankers: Sequence[Reranker], labels: LabelIndex, strength: float) -> list[Reranker]:
+    """Re-rankers with inverse propensity of this strength in place of what favours rare labels; 0 for none at all."""
+    if not 0 <= strength <= 10:
+        raise UsageError(f"rare must lie between 0, the learner's own order, and 10, not {strength:g}")
+    others = [part for part in rerankers if not part.favours_rare]
+    if strength == 0:
+        return others
+    own = [part for part in rerankers if isinstance(part, InversePropensity)]
+    chosen = own[0].unfitted() if own else InversePropensity()
+    return [*others, chosen.set_params(strength=strength).for_labels(labels)]

@@ -19,7 +19,7 @@ Written in numba rather than torch: the work is a few sparse products per docume
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,8 @@ EXPONENTS = tuple(round(0.1 * step, 1) for step in range(13))
 @dataclass(kw_only=True)
 class RankNet(Reranker):
     """Trained on scores of documents the learner did not see, with early stopping on a part of them."""
+
+    favours_rare: ClassVar[bool] = True
 
     strength: float | None = option(
         None,

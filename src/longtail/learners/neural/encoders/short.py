@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from longtail.augment.hooks import Hooks
+from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.encoders.base import EncoderNetwork
 from longtail.learners.neural.encoders.words import WordEncoder
+from longtail.learners.neural.training.batches import Batch
 from longtail.learners.neural.training.blocks import Residual, drop
 from longtail.part import Arrays, option
 
@@ -102,8 +103,24 @@ class WeightedBagNetwork(ShortTextNetwork):
         self.block = Residual(options.size, options.dropout) if options.residual else None
         self.width = self.word_width = options.size
 
+    def forward(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
+        """Without a vector per token where nobody asks for those: long texts share most of their words."""
+        if batch.states is not None or hooks.wants("embedded") or (self.training and self.dropout_words):
+            return super().forward(batch, hooks)
+        present = batch.mask.nonzero(as_tuple=True)
+        found, places = torch.unique(batch.tokens[present], return_inverse=True)
+        weights = self.idf[batch.tokens] * batch.mask  # type: ignore[index]
+        weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-9)
+        lengths = batch.mask.sum(dim=1)
+        sums = functional.embedding_bag(
+            places, self.words(found), lengths.cumsum(0) - lengths, mode="sum", per_sample_weights=weights[present]
+        )
+        return self._finished(sums)
+
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        vector = (embedded * mask[:, :, None]).sum(dim=1)
+        return self._finished((embedded * mask[:, :, None]).sum(dim=1))
+
+    def _finished(self, vector: Tensor) -> Tensor:
         if self.rectified:
             vector = functional.relu(vector)
         vector = drop(vector, self.dropout, self.training)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -86,9 +87,10 @@ class WordEncoder(Encoder):
 
 def _rarity(tokens: Tokens, size: int) -> NDArray[np.float32]:
     """Inverse document frequency of each token (size,), 1 on average over words; 0 for padding and unknown words."""
-    document = np.repeat(np.arange(len(tokens)), tokens.lengths)
-    pairs = np.unique(document * size + tokens.ids)
-    idf = np.log((1 + len(tokens)) / (1 + np.bincount(pairs % size, minlength=size))) + 1
+    shape = (len(tokens), size)
+    words = sp.csr_matrix((np.ones(len(tokens.ids), np.int8), tokens.ids.copy(), tokens.indptr.copy()), shape=shape)
+    words.sum_duplicates()  # in place
+    idf = np.log((1 + len(tokens)) / (1 + np.bincount(words.indices, minlength=size))) + 1
     idf[:FIRST_WORD] = 0
     return (idf / max(float(idf[FIRST_WORD:].mean()) if size > FIRST_WORD else 1.0, 1e-9)).astype(np.float32)
 

@@ -77,6 +77,14 @@ def test_texts_of_other_labels_are_refused(command: Command, folder: Path, tmp_p
     assert refused.code == 2 and refused.line == f"{empty}: no label has a text"
 
 
+def test_predict(command: Command, folder: Path) -> None:
+    asked = ["predict", folder / "without", "-", "-k", "1"]
+    (plain,) = json.loads(command(*asked, stdin=b"timber frame gable").out)["labels"]
+    assert plain["label"] == "4016397-0" and "text" not in plain
+    given = command(*asked, "--labels", folder / "labels.jsonl", stdin=b"timber frame gable")
+    assert json.loads(given.out)["labels"] == [{**plain, "text": "Fachwerk"}]
+
+
 class TestInspect:
     def found(self, command: Command, folder: Path, source: str, wanted: str) -> str:
         options = [] if source == "with" else ["--labels", folder / "labels.jsonl"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from longtail import __version__
 from longtail.errors import ModelError
 from longtail.keep.manifest import manifest_digest
 from longtail.keep.model import load_model
+from longtail.keep.older import modern
+from longtail.registry import build
 from longtail.tagger import Tagger
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -62,6 +65,20 @@ def test_a_network_is_refused_with_the_version_that_wrote_it() -> None:
     message = str(refused.value)
     assert message.startswith(f"{FIXTURES}/attentionxml-0.1.0/ was written by longtail 0.1.0, and longtail ")
     assert message.endswith(ADVICE) and "\n" not in message
+
+
+def test_numbers_of_epochs_that_were_defaults_are_defaults_again() -> None:
+    """They were numbers then, and options that count only beside others would be refused."""
+    pytest.importorskip("torch")
+    network = {"part": "astec-modules", "epochs": 6, "least_steps": 300, "retune_epochs": 3, "surrogate": 4,
+               "rerank_epochs": 10, "devices": 1}  # fmt: skip
+    steps = {"part": "laroberta", "steps": 40, "epochs": 10, "least_steps": 300, "retune_epochs": 2, "encoder": "bag"}
+    config = {"learner": {"part": "ensemble", "members": [network, steps]}, "features": None}
+    loaded = replace(load_model(FIXTURES / "bonsai-0.1.0"), manifest={"config": config, "makes_features": False})
+    ensemble = build(modern(loaded)["config"]["learner"])
+    first, second = ensemble.members  # type: ignore[attr-defined]
+    assert (first.epochs, first.least_steps, first.retune_epochs, first.surrogate) == (None, None, None, None)
+    assert (first.rerank_epochs, second.steps, second.epochs, second.retune_epochs) == (10, 40, None, 2)
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {

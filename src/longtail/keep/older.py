@@ -15,6 +15,8 @@ from longtail.registry import check_bounds, lookup
 
 #: Options that format 1 kept with learners: what a network was trained on is no part of a model.
 _HARDWARE = {"precision", "devices", "nodes", "logs"}
+#: Defaults of options of networks that have no number by default any more, and mean the same without one.
+_EPOCHS = {"epochs": 6, "least_steps": 300, "retune_epochs": 3, "surrogate": 4, "rerank_epochs": 3}
 
 
 def modern(loaded: Loaded) -> dict[str, Any]:
@@ -24,7 +26,7 @@ def modern(loaded: Loaded) -> dict[str, Any]:
     if not loaded.outdated or not isinstance(config, dict):
         return manifest
     check_bounds(config)
-    config = {key: _without_hardware(value) for key, value in config.items()}
+    config = {key: _as_today(value) for key, value in config.items()}
     if manifest.get("makes_features") is False:  # format 1 named features even where nothing read them
         config["features"] = None
     return {**manifest, "config": config}
@@ -39,13 +41,17 @@ def outgrown(directory: str | Path, loaded: Loaded, error: Exception) -> ModelEr
     )
 
 
-def _without_hardware(value: Any) -> Any:
+def _as_today(value: Any) -> Any:
+    """A table of a part without hardware, and without numbers of epochs that were defaults."""
     if isinstance(value, list):
-        return [_without_hardware(inner) for inner in value]
+        return [_as_today(inner) for inner in value]
     if not isinstance(value, Mapping):
         return value
     gone = _HARDWARE - _options(value.get("part"))
-    return {key: _without_hardware(inner) for key, inner in value.items() if key not in gone}
+    if "least_steps" in value:
+        old = _EPOCHS | ({"epochs": 10} if value.get("part") == "laroberta" else {})
+        gone |= {key for key, default in old.items() if value.get(key) == default}
+    return {key: _as_today(inner) for key, inner in value.items() if key not in gone}
 
 
 def _options(name: Any) -> set[str]:

@@ -121,8 +121,8 @@ def folder_with_labels(folder: Path) -> Path:
     return lines(folder / "test.jsonl", *map(json.dumps, RECORDS)).parent
 
 
-FORMATS = [jsonl, jsonl_gz, without_ids, json_list, csv, cp1252, csv_with_another_separator, text, fasttext, xmc, parquet,
-           excel, sqlite, full_texts, xmc_texts]  # fmt: skip
+FORMATS = [jsonl, jsonl_gz, without_ids, json_list, csv, cp1252, csv_with_another_separator, text, fasttext, xmc,
+           parquet, excel, sqlite, full_texts, xmc_texts]  # fmt: skip
 
 
 def joined(batches: list[Corpus]) -> tuple[list[str], list[str], Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from longtail.corpus import Corpus
 from longtail.errors import InputError
 from longtail.labels import LabelIndex
-from longtail.read.flaws import RecordError as RecordError
+from longtail.read.flaws import RecordError
 from longtail.read.label_table import LabelTable
 from longtail.read.options import ID_FIELDS
 from longtail.read.reading import Reading

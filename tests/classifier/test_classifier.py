@@ -184,6 +184,12 @@ def test_texts_in_every_wrapping(form: Any, fitted: LongtailClassifier) -> None:
     assert quick().fit(form(TEXTS), LABELS).predict(form(NEW)) == fitted.predict(NEW)
 
 
+@pytest.mark.parametrize("form", [pd.DataFrame, lambda X: pd.DataFrame(X).to_numpy()])
+def test_several_columns_of_texts_are_refused(form: Any) -> None:
+    with pytest.raises(ValueError, match="several columns, with texts among them"):
+        quick().fit(form({"title": TEXTS, "year": [2000] * 60}), LABELS)
+
+
 def test_a_matrix_of_features() -> None:
     vectorizer = TfidfVectorizer()
     X, new = vectorizer.fit_transform(TEXTS), vectorizer.transform(NEW)

@@ -26,7 +26,7 @@ class PackedTexts(Sequence[str]):
 
     def __init__(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         self.blob, self.offsets = blob, offsets
-        self._bytes, self._cuts = memoryview(blob), memoryview(offsets)  # a third of the time that arrays take
+        self._bytes, self._cuts = blob.data, offsets.data  # a third of the time that arrays take
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PackedTexts, (self.blob, self.offsets)

@@ -164,7 +164,7 @@ def test_settings_reach_defaults_of_wrappers() -> None:
 
 def test_settings_reach_features_that_are_left_to_the_learner() -> None:
     assert Recipe().override(settings=["features.ngrams=2"]).features == config_of(
-        build({"part": "tfidf", "ngrams": 2})
+        build({"part": "tfidf", "language": "auto", "ngrams": 2})
     )
     assert Recipe().override(settings=["tfidf.ngrams=2"]).tagger().features.ngrams == 2  # type: ignore[union-attr]
     inner = Recipe({"part": "ensemble", "members": ["decaf", {"part": "pipeline", "learner": "parabel"}]})

@@ -15,7 +15,8 @@ from longtail.cli.data import DataOptions
 def split(
     data: options.LabelledData,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write: train.jsonl and test.jsonl.", show_default=False)
+        Path,
+        typer.Option("--output", "-o", help="The folder to write, train.jsonl and test.jsonl.", show_default=False),
     ],
     test: Annotated[
         float, typer.Option("--test", min=0.0001, max=0.9999, help="Share of the documents that is set aside.")

@@ -104,7 +104,7 @@ def train(
     check_reading(data, run)
     corpus = how.read(data, run)
     if left_open and engine == "local":
-        tagger = _chosen(corpus, made, run)
+        tagger = _chosen(corpus, made, run, quiet=quiet)
     fitting = tagger.plan(corpus, run=run)
     if dry_run or output is None or folder is None:
         if json:
@@ -131,12 +131,13 @@ def train(
         _show(summary, folder)
 
 
-def _chosen(corpus: Corpus, made: Callable[[str], Tagger], run: Run) -> Tagger:
+def _chosen(corpus: Corpus, made: Callable[[str], Tagger], run: Run, *, quiet: bool) -> Tagger:
     """The tagger of the recipe that suits the corpus, which is said with the reason."""
     from longtail.choose import choose
 
     choice = choose(corpus, fits=lambda name: made(name).plan(corpus, run=run).fits)
-    note(choice.line)
+    if not quiet:
+        note(choice.line)
     return made(choice.recipe)
 
 

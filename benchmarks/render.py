@@ -8,7 +8,7 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
     <!-- figures:peers-summary -->
     <!-- /figures -->
 
-Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests,
+Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests, rare,
 label-text, decision-rule, scale-rows, scale-model, scale-far, scale-limits, and learners and methods by name.
 """
 
@@ -31,6 +31,7 @@ import render_neural as neural
 import render_peers as peers
 import render_pictures as drawn
 import render_quality as quality
+import render_rare as rare
 import render_scale as scale
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
@@ -136,6 +137,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["taug"] = lambda: quality.taug_section(all_results["tail"])
         known["ranknet"] = lambda: quality.ranknet_section(all_results["tail"])
         known["forests"] = lambda: quality.forest_section(all_results["tail"])
+        if "label-text" in all_results:
+            known["rare"] = lambda: rare.rare_section(all_results["tail"], all_results["label-text"])
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from itertools import product
@@ -55,9 +56,9 @@ def peers_figure(results: Results) -> Any | None:
             corpora.setdefault(row["corpus"], []).append(row)
     if not corpora:
         return None
-    columns = min(len(corpora), _COLUMNS)
-    lines = -(-len(corpora) // columns)
-    figure, axes = _panels(lines, columns, (3.7 * columns, 3.4 * lines + 0.4))
+    lines = -(-len(corpora) // _COLUMNS)
+    columns = -(-len(corpora) // lines)
+    figure, axes = _panels(lines, columns, (3.4 * columns, 3.3 * lines + 0.4))
     for axis in axes[len(corpora) :]:
         axis.set_visible(False)
     for axis, (corpus, rows) in zip(axes, corpora.items(), strict=False):
@@ -96,13 +97,8 @@ def _peers_panel(axis: Any, corpus: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _short(system: str) -> str:
-    """A system's name with the number of its trees in brackets."""
-    name = system.removeprefix("longtail ").removesuffix(" (16-way)")
-    for ending in (" trees", " tree"):
-        if name.endswith(ending):
-            kind, _, trees = name.removesuffix(ending).rpartition(" ")
-            return f"{kind} ×{trees}"
-    return name
+    """A system's name as the picture has it, as in bonsai ×3."""
+    return re.sub(r" (\d+) trees?$", r" ×\1", system.removeprefix("longtail ").removesuffix(" (16-way)"))
 
 
 def _colour(row: dict[str, Any]) -> str:

@@ -110,7 +110,7 @@ def test_the_registry_says_what_capabilities_say() -> None:
 
 
 def test_every_recipe_is_listed_with_its_own_words() -> None:
-    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    page = (DOCS / "recipes.md").read_text(encoding="utf-8")
     for each in summaries():
         assert f"| `{each['recipe']}` | {each['title']}. {each['when']} |\n" in page
 

@@ -134,7 +134,9 @@ def test_no_mark_of_a_table_is_left_in_the_text(site: Path) -> None:
 
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     for page in pages(site):
-        loaded = re.findall(r'<(?:script|img|link rel="stylesheet")[^>]*?(?:src|href)="([^"]+)"', page.read_text("utf-8"))
+        loaded = re.findall(
+            r'<(?:script|img|link rel="stylesheet")[^>]*?(?:src|href)="([^"]+)"', page.read_text("utf-8")
+        )
         assert loaded and not [each for each in loaded if each.startswith(("http", "//"))], page.parent.name
 
 

@@ -21,6 +21,8 @@ TAGGERS: dict[str, dict[str, Any]] = {
     "parabel, one tree": {"learner": {"part": "parabel", "trees": 1}},
     "one-vs-all, logistic": {"learner": {"part": "one-vs-all", "loss": "logistic"}},
     "pairs of words": {"learner": "bonsai", "features": {"part": "tfidf", "ngrams": 2}},
+    "stems": {"learner": "bonsai", "features": {"part": "tfidf", "language": "de", "ngrams": 2}},
+    "stems, language found": {"learner": "bonsai", "features": {"part": "tfidf", "language": "auto"}},
     "hashed": {"learner": "bonsai", "features": {"part": "tfidf", "hash_bits": 9}},
     "re-ranked": {"learner": "bonsai", "rerank": [IPS]},
     "re-ranked twice": {"learner": "bonsai", "rerank": [IPS, {**IPS, "depth": 30, "strength": 0.5}]},

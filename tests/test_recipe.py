@@ -25,8 +25,8 @@ def write(tmp_path: Path, content: str) -> Path:
     return path
 
 
-NAMES = ["attentionxml", "bonsai", "decaf", "inverse-propensity", "label-text", "laroberta", "one-vs-all", "parabel",
-         "ranknet", "taug"]  # fmt: skip
+NAMES = ["attentionxml", "bonsai", "decaf", "gandalf", "inverse-propensity", "label-text", "label-trees", "laroberta",
+         "one-vs-all", "parabel", "ranknet", "taug"]  # fmt: skip
 
 
 def test_named_recipes_are_whole_and_differ() -> None:
@@ -44,7 +44,10 @@ def test_named_recipes_are_whole_and_differ() -> None:
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
-    assert [name for name in named() if Recipe.find(name).learner["part"] == "ensemble"] == ["label-text"]
+    assert [name for name in named() if Recipe.find(name).learner["part"] == "ensemble"] == [
+        "label-text",
+        "label-trees",
+    ]
 
 
 def test_recipes_of_networks_say_what_they_need() -> None:
@@ -61,7 +64,7 @@ def test_summaries_need_no_parts() -> None:
         "import sys; from longtail.recipe import summaries; found = summaries(); "
         "assert 'torch' not in sys.modules and all(each['when'] for each in found); print(len(found))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "10\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "12\n"
 
 
 def test_a_file_with_parts_inside_parts(tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_settings_reach_defaults_of_wrappers() -> None:
 
 def test_settings_reach_features_that_are_left_to_the_learner() -> None:
     assert Recipe().override(settings=["features.ngrams=2"]).features == config_of(
-        build({"part": "tfidf", "ngrams": 2})
+        build({"part": "tfidf", "language": "auto", "ngrams": 2})
     )
     assert Recipe().override(settings=["tfidf.ngrams=2"]).tagger().features.ngrams == 2  # type: ignore[union-attr]
     inner = Recipe({"part": "ensemble", "members": ["decaf", {"part": "pipeline", "learner": "parabel"}]})
@@ -197,7 +200,6 @@ def test_a_re_ranker_is_added_to_a_recipe_that_has_none() -> None:
     recipe.override(rerank=["inverse-propensity"], settings=["inverse-propensity.strength=0.2"])
     (reranker,) = recipe.tagger().rerank
     assert config_of(reranker) == config_of(build({"part": "inverse-propensity", "strength": 0.2}))
-    assert "--rerank inverse-propensity --set inverse-propensity.strength=0.2" in recipe.note
 
 
 def test_an_override_that_is_refused_changes_nothing() -> None:
@@ -219,12 +221,12 @@ def test_parts_are_built_as_often_for_many_settings_as_for_none(monkeypatch: pyt
     monkeypatch.setattr(Part, "validate", counted)
     recipe = Recipe.find("label-text")
     twice = {name for name, count in built.items() if count != 1}
-    assert twice == {"Ensemble", "Pipeline"} and max(built.values()) == 2, "there are two of these, one of all others"
+    assert twice == {"Ensemble", "Pipeline", "Gandalf", "Tfidf"} and max(built.values()) == 3, "as many as there are"
     built.clear()
     recipe.override()
     without = Counter(built)
     built.clear()
-    many = ["bonsai.trees=2", "bonsai.eps=0.3", "parabel.trees=2", "decaf.epochs=3", "learner.weights=[1, 2]"]
+    many = ["bonsai.trees=2", "bonsai.eps=0.3", "parabel.trees=2", "decaf.epochs=3", "learner.weights=[1, 2, 3]"]
     recipe.override(settings=many)
     assert built == without
 

@@ -13,6 +13,7 @@ from dataclasses import fields
 from typing import Any
 
 from longtail.errors import UsageError, nearest
+from longtail.features.base import USUAL_FEATURES
 from longtail.part import default_of, require_field
 from longtail.registry import build, check_bounds, entries, find, lookup
 
@@ -156,14 +157,14 @@ def _settle_features(table: dict[str, Any]) -> None:
     """Writes out the features of every pipeline that leaves them to its learner, so that settings reach them."""
     for part in _parts(table):
         if part.get("features") == "auto" and _reads_features(part["learner"]):
-            part["features"] = written_out({"part": "tfidf"})
+            part["features"] = written_out(USUAL_FEATURES)
 
 
 def _features_of(pipeline: dict[str, Any]) -> dict[str, Any]:
     if not _reads_features(pipeline["learner"]):
         name = pipeline["learner"]["part"]
         raise UsageError(f"'{name}' reads texts as they are: it has no use for features")
-    return written_out({"part": "tfidf"})
+    return written_out(USUAL_FEATURES)
 
 
 def _reads_features(learner: Any) -> bool:

@@ -21,11 +21,15 @@ class PackedTexts(Sequence[str]):
     offsets  int64 (n + 1,), where each begins, and where the last one ends
     """
 
-    __slots__ = ("blob", "offsets")
+    __slots__ = ("_bytes", "_cuts", "blob", "offsets")
     __hash__ = None  # type: ignore[assignment]  # as a list has none
 
     def __init__(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         self.blob, self.offsets = blob, offsets
+        self._bytes, self._cuts = blob.data, offsets.data  # a third of the time that arrays take
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedTexts, (self.blob, self.offsets)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> PackedTexts:
@@ -44,11 +48,11 @@ class PackedTexts(Sequence[str]):
     def __getitem__(self, which: int | slice) -> str | list[str]:
         if isinstance(which, slice):
             return [self[at] for at in range(*which.indices(len(self)))]
-        n = len(self)
+        n = len(self._cuts) - 1
         at = which + n if which < 0 else which
         if not 0 <= at < n:
             raise IndexError(f"text {which} of {n}")
-        return self.blob[self.offsets[at] : self.offsets[at + 1]].tobytes().decode("utf-8", "surrogatepass")
+        return str(self._bytes[self._cuts[at] : self._cuts[at + 1]], "utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), _RUN):

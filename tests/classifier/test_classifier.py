@@ -184,6 +184,12 @@ def test_texts_in_every_wrapping(form: Any, fitted: LongtailClassifier) -> None:
     assert quick().fit(form(TEXTS), LABELS).predict(form(NEW)) == fitted.predict(NEW)
 
 
+@pytest.mark.parametrize("form", [pd.DataFrame, lambda X: pd.DataFrame(X).to_numpy()])
+def test_several_columns_of_texts_are_refused(form: Any) -> None:
+    with pytest.raises(ValueError, match="several columns, with texts among them"):
+        quick().fit(form({"title": TEXTS, "year": [2000] * 60}), LABELS)
+
+
 def test_a_matrix_of_features() -> None:
     vectorizer = TfidfVectorizer()
     X, new = vectorizer.fit_transform(TEXTS), vectorizer.transform(NEW)
@@ -325,7 +331,7 @@ def test_options_inside_parts_are_parameters() -> None:
     assert ensemble["members"][0] == "parabel", "what was given stays as it is"
     fitted = estimator.fit(TEXTS, LABELS).tagger_
     assert fitted.learner.members[0].trees == 1 and fitted.rerank[0].strength == 0.25
-    assert LongtailClassifier().set_params(features__ngrams=2).features == {"part": "tfidf", "ngrams": 2}
+    assert LongtailClassifier().set_params(features__ngrams=2).features["ngrams"] == 2
     assert LongtailClassifier(Parabel(trees=4)).set_params(learner__max_leaf=50).learner == Parabel(trees=4, max_leaf=50)  # fmt: skip # noqa: E501
 
 

@@ -15,7 +15,7 @@ PAPERS = Path(__file__).resolve().parents[2] / "benchmarks" / "papers"
 def test_the_list_says_when_to_take_which(command: Command) -> None:
     result = command("recipes")
     listed = json.loads(command("recipes", "--json").out)
-    assert result.code == 0 and len(listed) == 10
+    assert result.code == 0 and len(listed) == 12
     shown = " ".join(result.out.split())
     for recipe in listed:
         assert recipe["recipe"] in shown and " ".join(recipe["when"].split()) in shown, "nothing is cut"

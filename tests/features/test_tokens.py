@@ -101,6 +101,40 @@ class TestTokens:
             Tokens(ids, indptr)
 
 
+class TestStems:
+    TEXTS = ("die Kirchen und eine Geschichte", "Geschichten der Kirche", "Kirchengeschichte")
+
+    def fitted(self, language: str = "de") -> WordTokeniser:
+        return WordTokeniser.fitted(list(self.TEXTS), min_df=1, max_words=50, run=RUN, language=language)
+
+    def test_forms_of_a_word_are_one_token(self) -> None:
+        words = self.fitted()
+        assert {"kirch", "geschicht", "kirchengeschicht"} <= set(words.words())
+        first, second = (set(words.tokens([text], 9, run=RUN).ids.tolist()) for text in ("Kirche", "Kirchen"))
+        assert first == second
+        assert self.fitted("none").size != words.size
+
+    def test_the_parts_of_a_compound_follow_it(self) -> None:
+        words = self.fitted()
+        spelled = ["", "?", *words.words()]
+        tokens = words.tokens(["eine Kirchengeschichte", "Geschichtskirche", ""], 9, run=RUN)
+        found = [[spelled[i] for i in tokens.rows([row]).ids] for row in range(3)]
+        assert found == [["ein", "kirchengeschicht", "kirch", "geschicht"], ["?", "geschicht", "kirch"], ["?"]]
+        assert words.tokens(["eine Kirchengeschichte und"], 3, run=RUN).ids.tolist() == tokens.ids.tolist()[:3]
+
+    @pytest.mark.parametrize("max_words", [2, 50])
+    def test_kept_and_restored(self, max_words: int) -> None:
+        for language in ("de", "auto"):
+            texts = list(self.TEXTS)
+            words = WordTokeniser.fitted(texts, min_df=1, max_words=max_words, run=RUN, language=language)
+            again = WordTokeniser.restored(words.arrays(), language)
+            assert again.size == words.size == len(words.words()) + FIRST_WORD <= max_words + FIRST_WORD
+            assert again.tokens(texts, 9, run=RUN).ids.tolist() == words.tokens(texts, 9, run=RUN).ids.tolist()
+            assert words.tokens(texts, 9, run=RUN).ids.max() < words.size
+            with pytest.raises(ValueError, match="language"):
+                WordTokeniser.restored(words.arrays(), "none")
+
+
 class TestWordTokeniser:
     def test_by_hand(self) -> None:
         texts = ["The cat, the hat", "the cat & a dog", "", "The the THE end"]

@@ -86,8 +86,9 @@ def test_from_a_spreadsheet_to_tags_with_names(folder: Path) -> None:
 
     plan = longtail("train", "bestand.csv", "--labels", "schlagwoerter.ttl", "--dry-run")
     assert not (folder / "model").exists() and "in all" in plan.stdout
+    assert "recipe gandalf: labels have texts" in plan.stderr  # chosen, and said with the reason
 
-    trained = longtail("train", "bestand.csv", "--labels", "schlagwoerter.ttl", "-o", "model", "--recipe", "bonsai")
+    trained = longtail("train", "bestand.csv", "--labels", "schlagwoerter.ttl", "-o", "model")
     said = trained.stdout + trained.stderr
     for found in ("Schlagwörter", "cp1252", "';'"):  # columns, encoding and separator were found, and said
         assert found in said, said

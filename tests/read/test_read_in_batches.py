@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -71,6 +73,42 @@ def parquet(folder: Path) -> Path:
     return folder / "d.parquet"
 
 
+def cp1252(folder: Path) -> Path:
+    rows = [f"{r['id']};{r['text']};{' | '.join(r['labels'])}" for r in RECORDS]
+    (folder / "d.csv").write_text("\n".join(["id;text;labels", *rows]), encoding="cp1252")
+    return folder / "d.csv"
+
+
+def excel(folder: Path) -> Path:
+    book = openpyxl.Workbook()
+    for row in (["id", "text", "labels"], *([r["id"], r["text"], "\n".join(r["labels"])] for r in RECORDS)):
+        book.active.append(row)
+    book.save(folder / "d.xlsx")
+    return folder / "d.xlsx"
+
+
+def sqlite(folder: Path) -> Path:
+    base = sqlite3.connect(folder / "d.sqlite")
+    with base:
+        base.execute("CREATE TABLE d (id TEXT, text TEXT, labels TEXT)")
+        base.executemany(
+            "INSERT INTO d VALUES (?, ?, ?)", [(r["id"], r["text"], ";".join(r["labels"])) for r in RECORDS]
+        )
+    base.close()
+    return folder / "d.sqlite"
+
+
+def full_texts(folder: Path) -> Path:
+    for record in RECORDS:
+        (folder / f"{record['id']}.txt").write_text(record["text"])
+        (folder / f"{record['id']}.key").write_text("\n".join(record["labels"]))
+    return folder
+
+
+def json_list(folder: Path) -> Path:
+    return lines(folder / "d.json", json.dumps(RECORDS, indent=1))
+
+
 def xmc_texts(folder: Path) -> Path:
     lines(folder / "lbl.json", *(json.dumps({"uid": f"u{label}", "title": "a label"}) for label in range(5)))
     lines(folder / "filter_labels_test.txt", "0 0", "3 1")
@@ -83,7 +121,8 @@ def folder_with_labels(folder: Path) -> Path:
     return lines(folder / "test.jsonl", *map(json.dumps, RECORDS)).parent
 
 
-FORMATS = [jsonl, jsonl_gz, without_ids, csv, csv_with_another_separator, text, fasttext, xmc, parquet, xmc_texts]
+FORMATS = [jsonl, jsonl_gz, without_ids, json_list, csv, cp1252, csv_with_another_separator, text, fasttext, xmc,
+           parquet, excel, sqlite, full_texts, xmc_texts]  # fmt: skip
 
 
 def joined(batches: list[Corpus]) -> tuple[list[str], list[str], Any]:
@@ -102,7 +141,7 @@ def said(report: ReadReport) -> dict[str, Any]:
 @pytest.mark.parametrize("made", [*FORMATS, folder_with_labels], ids=lambda made: made.__name__)
 def test_the_same_documents(tmp_path: Path, made: Callable[[Path], Path], size: int) -> None:
     path = made(tmp_path)
-    split = {"split": "test"} if path.is_dir() else {}
+    split = {"usual_split": "test"}
     whole, about_whole = read_with_report(path, need_labels=False, **split)
     batches, report = read_in_batches(path, size, **split)
     found = list(batches)

@@ -265,6 +265,8 @@ def _texts(X: Any) -> list[str] | None:
     if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1 and not sp.issparse(X):
         X = X.iloc[:, 0] if hasattr(X, "iloc") else X[:, 0]
     if getattr(X, "ndim", 1) != 1:
+        if not sp.issparse(X) and X.shape[0] and any(isinstance(cell, str) for cell in _first_row(X)):
+            raise ValueError("X has several columns, with texts among them: give one of them, as in X['title']")
         return None
     values = X if isinstance(X, list | tuple) else column(X)
     if values is None or not any(isinstance(each, str) for each in values):
@@ -273,6 +275,11 @@ def _texts(X: Any) -> list[str] | None:
         if not isinstance(each, str) and each is not None:
             raise ValueError(f"X holds texts, and {each!r} as number {number}")
     return ["" if each is None else each for each in values]
+
+
+def _first_row(X: Any) -> Sequence[Any]:
+    row: Sequence[Any] = (X.iloc[0] if hasattr(X, "iloc") else X[0]).tolist()
+    return row
 
 
 def _files_of(tagger: Tagger) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from longtail.errors import LongtailError
+from longtail.features.base import USUAL_FEATURES
 from longtail.part import Part, default_of, require_field
 from longtail.registry import config_of, find
 from longtail.settings import written_out
@@ -56,7 +57,7 @@ def changed(value: Any, path: Sequence[str], new: Any) -> Any:
 def _table(value: Any) -> dict[str, Any]:
     """The table of a part that is given by its name or as a table."""
     if isinstance(value, str):
-        return {"part": "tfidf" if value == "auto" else value}
+        return dict(USUAL_FEATURES) if value == "auto" else {"part": value}
     if isinstance(value, Mapping) and isinstance(value.get("part"), str):
         return dict(value)
     raise ValueError(f"{value!r} is no part, and has no options")

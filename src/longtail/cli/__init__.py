@@ -20,6 +20,7 @@ from longtail.cli.inspect import inspect
 from longtail.cli.methods import methods
 from longtail.cli.predict import predict
 from longtail.cli.recipes import recipes
+from longtail.cli.split import split
 from longtail.cli.train import train
 from longtail.errors import OUT_OF_MEMORY, LongtailError, StoppedError, nearest, out_of_memory
 
@@ -32,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: longtail demo",
 )
-for verb in (demo, train, predict, evaluate, compare, inspect, convert, methods, recipes):
+for verb in (demo, split, train, predict, evaluate, compare, inspect, convert, methods, recipes):
     app.command(verb.__name__)(verb)
 app.add_typer(analyse.app, name="analyse")
 

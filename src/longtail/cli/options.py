@@ -152,6 +152,16 @@ Rerank = Annotated[
     list[str] | None,
     typer.Option("--rerank", help="Re-ranker; may be given several times.", rich_help_panel=_METHOD),
 ]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        "--language",
+        metavar="CODE",
+        help="Language of the texts, for stems of their words: de, en, ..., auto (found per document) or none.",
+        rich_help_panel=_METHOD,
+        show_default=False,
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

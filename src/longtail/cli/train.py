@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ def train(
     learner: options.Learner = None,
     augment: options.Augment = None,
     rerank: options.Rerank = None,
+    language: options.Language = None,
     settings: options.Settings = None,
     valid: options.Valid = None,
     labels: options.LabelsFile = None,
@@ -80,14 +81,21 @@ def train(
     from longtail.registry import name_of
     from longtail.run import Hardware
 
-    plan = Recipe.find(recipe) if recipe is not None else Recipe()
-    plan.override(learner=learner, augment=augment or (), rerank=rerank or (), settings=settings or ())
-    tagger = plan.tagger(seed=seed, threads=threads)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
-    _check_hardware(tagger, run.hardware)
-    _check_engine(tagger, engine)
-    check_shard(tagger.pipeline, share)
+    parts: dict[str, Any] = {"learner": learner, "augment": augment or (), "rerank": rerank or ()}
+    parts["settings"] = [*([] if language is None else [f"tfidf.language={language}"]), *(settings or ())]
+    left_open = recipe is None and not any((learner, augment, settings, devices > 1, nodes > 1, logs, share))
+
+    def made(name: str | None) -> Tagger:
+        """The tagger of a recipe, refused before anything is read where options do not go with it."""
+        tagger = (Recipe() if name is None else Recipe.find(name)).override(**parts).tagger(seed=seed, threads=threads)
+        _check_hardware(tagger, run.hardware)
+        _check_engine(tagger, engine)
+        check_shard(tagger.pipeline, share)
+        return tagger
+
+    tagger = made(recipe)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     # what long fits keep on the way: the same command goes on from there after it was killed
     run.checkpoints = folder and folder.absolute().parent / f".{folder.name}.unfinished"
@@ -95,6 +103,8 @@ def train(
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=force)
     check_reading(data, run)
     corpus = how.read(data, run)
+    if left_open and engine == "local":
+        tagger = _chosen(corpus, made, run, quiet=quiet)
     fitting = tagger.plan(corpus, run=run)
     if dry_run or output is None or folder is None:
         if json:
@@ -119,6 +129,16 @@ def train(
         print_json(summary)
     elif not quiet:
         _show(summary, folder)
+
+
+def _chosen(corpus: Corpus, made: Callable[[str], Tagger], run: Run, *, quiet: bool) -> Tagger:
+    """The tagger of the recipe that suits the corpus, which is said with the reason."""
+    from longtail.choose import choose
+
+    choice = choose(corpus, fits=lambda name: made(name).plan(corpus, run=run).fits)
+    if not quiet:
+        note(choice.line)
+    return made(choice.recipe)
 
 
 @contextmanager

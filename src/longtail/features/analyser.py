@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features.characters import analysed_bytes, analysed_table
+from longtail.features.compounds import COMPOUNDING
 from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
 from longtail.features.stems import Forms
 from longtail.features.tokenise import Words, tokenise_bytes
@@ -87,6 +88,11 @@ class Analyser:
         found = _pairs(words.stream, words.ends, languages_of(words, self.languages), fixed, known, stream, pairs)
         return stream, pairs[0, :found], pairs[1, :found]
 
+    @property
+    def compounding(self) -> bool:
+        """Whether a language is among them that writes compounds as one word."""
+        return not COMPOUNDING.isdisjoint(self.languages)
+
     @cached_property
     def _forms(self) -> Forms:
         return Forms(self.stemmed)
@@ -98,6 +104,21 @@ class Analyser:
         if len(self.of):
             kept |= {f"shared_{name}": array for name, array in vars(self.shared).items()} | {"shared_of": self.of}
         return kept
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays, language: str) -> tuple[Analyser | None, dict[str, NDArray[Any]]]:
+        """The analyser that a model kept among other arrays, and these; None for "none".
+
+        A model from before there were languages has none, and "auto" finds nothing of it: that is no fault.
+        """
+        own = {name: arrays[name] for name in KEPT if name in arrays}
+        analyser = cls.restored(own, language) if own else None
+        found = NONE if analyser is None else " ".join(analyser.languages)
+        if (language == NONE) != (analyser is None) and not (analyser is None and language == AUTO):
+            raise ValueError(f"the language is {language}, and the file has {found}")
+        if analyser is not None and language not in (AUTO, found):
+            raise ValueError(f"the language is {language}, and the file has {found}")
+        return analyser, {name: array for name, array in arrays.items() if name not in KEPT}
 
     @classmethod
     def restored(cls, arrays: Arrays, language: str) -> Analyser:

@@ -16,6 +16,9 @@ from longtail.errors import UsageError
 from longtail.part import Part
 from longtail.run import Run
 
+#: What makes features of texts where nobody says: `auto` stands for it.
+USUAL_FEATURES = {"part": "tfidf", "language": "auto"}
+
 
 @dataclass(kw_only=True)
 class Features(Part, ABC):

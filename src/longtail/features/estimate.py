@@ -13,8 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.features.analyser import NONE, Analyser
+from longtail.features.gathering import Limits, compounds_of, count_parts, gather_terms
 from longtail.features.terms import terms_of
+from longtail.features.tokenise import tokenise
 from longtail.plan import Sizes
+from longtail.run import Run
 
 
 class Words(NamedTuple):
@@ -43,11 +47,22 @@ class Words(NamedTuple):
         return max(1, int(self.terms * share))
 
 
-def words_of(sizes: Sizes, n: int = 1, max_df: float = 1.0, max_length: int | None = None) -> Words:
-    """Words and n-grams (up to n words) of all texts, from the sample of them."""
+def words_of(
+    sizes: Sizes,
+    n: int = 1,
+    max_df: float = 1.0,
+    max_length: int | None = None,
+    *,
+    language: str = NONE,
+    compounds: bool = True,
+) -> Words:
+    """Words and n-grams (up to n words) of all texts, from the sample of them.
+
+    language, compounds  as in `Tfidf`
+    """
     if not sizes.sample:
         return Words(0, 0, 0, 1, 0.5, 1)
-    found = _counted(sizes.sample, n)
+    found = _counted(sizes.sample, n, language, compounds)
     seen = sum(map(len, sizes.sample))
     growth = max(1.0, sizes.characters / max(1, seen))
     lengths = found.lengths if max_length is None else np.minimum(found.lengths, max_length)
@@ -70,9 +85,13 @@ class _Counted(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _counted(sample: tuple[str, ...], n: int) -> _Counted:
-    part = terms_of(sample, n)
+def _counted(sample: tuple[str, ...], n: int, language: str, compounds: bool) -> _Counted:
+    analyser = Analyser.fitted(language, sample)
+    part = terms_of(sample, n, analyser or tokenise)
     entries = part.entries
+    if compounds and analyser is not None and analyser.compounding:
+        gathered, run = gather_terms([part]), Run(threads=1)
+        (entries,) = count_parts(gathered, [entries], compounds_of(gathered, Limits(len(sample), n), run), run)
     rows = np.repeat(np.arange(len(sample)), np.diff(entries.indptr))
     words = entries.ids < part.words
     lengths = np.bincount(rows[words], weights=entries.counts[words], minlength=len(sample)).astype(np.int64)

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.features import kernels
-from longtail.features.analyser import AUTO, CHOICES, KEPT, NONE, Analyser
+from longtail.features.analyser import CHOICES, NONE, Analyser
 from longtail.features.base import Features
 from longtail.features.characters import analysed_table
-from longtail.features.compounds import COMPOUNDING
 from longtail.features.estimate import Words, words_of
 from longtail.features.gathering import Limits, compounds_of, count_parts, gather_terms
 from longtail.features.one_text import Lookup, Row, Terms, weighed_stems, weighed_text
@@ -109,7 +108,7 @@ class Tfidf(Features):
 
             parts = run.map(count_chunk, list(chunks(texts, self.chunk_characters)))
             if self.hash_bits is None:
-                splits = self.compounds and analyser is not None and not COMPOUNDING.isdisjoint(analyser.languages)
+                splits = self.compounds and analyser is not None and analyser.compounding
                 entries, columns = self._fit_vocabulary(parts, len(texts), splits, run)
             else:
                 entries, columns = self._fit_hashing(parts, len(texts), run)
@@ -168,7 +167,7 @@ class Tfidf(Features):
 
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         """Counts of all chunks are held until the last is weighed; rows are copied once more when they are stacked."""
-        words = words_of(sizes, self.ngrams, self.max_df)
+        words = self._words_of(sizes)
         made = self.planned(sizes)
         chunks = -(-sizes.characters // self.chunk_characters)
         # a chunk's own table of words: spelling, place, hash, number
@@ -179,11 +178,19 @@ class Tfidf(Features):
         seconds = self.ngrams * sizes.characters / 12e6 / min(run.tasks, 4)
         return [Stage("features", seconds, int(1.1 * peak), made.X_bytes + self._vocabulary_bytes(words))]
 
+    def _words_of(self, sizes: Sizes) -> Words:
+        splits = self.compounds and self.hash_bits is None
+        return words_of(sizes, self.ngrams, self.max_df, language=self.language, compounds=splits)
+
     def _vocabulary_bytes(self, words: Words) -> int:
-        return 45 * words.in_at_least(self.min_df) if self.hash_bits is None else 4 << self.hash_bits
+        return (
+            (45 if self.language == NONE else 57) * words.in_at_least(self.min_df)
+            if self.hash_bits is None
+            else 4 << self.hash_bits
+        )
 
     def planned(self, sizes: Sizes) -> Sizes:
-        words = words_of(sizes, self.ngrams, self.max_df)
+        words = self._words_of(sizes)
         terms = min(words.in_at_least(self.min_df), self.max_features or words.terms)
         # terms that are left out are rare: each stands in fewer than min_df documents
         rare = (words.terms - words.in_at_least(self.min_df)) * (self.min_df + 1) / 2
@@ -280,8 +287,7 @@ class Tfidf(Features):
         idf = np.require(np.asarray(idf), requirements=["C", "A"])
         if not checked_before() and not (np.isfinite(idf).all() and (idf >= 0).all()):
             raise ValueError("tfidf's idf has numbers that are negative or not finite")
-        analyser = self._restored_analyser({name: arrays[name] for name in KEPT if name in arrays})
-        others = {name: array for name, array in arrays.items() if name not in ("idf", *KEPT)}
+        analyser, others = Analyser.of_arrays({name: arrays[name] for name in arrays if name != "idf"}, self.language)
         if self.hash_bits is None:
             self._fitted(idf, Vocabulary.restored(others, width=len(idf), n=self.ngrams))
         elif others or len(idf) != 1 << self.hash_bits:
@@ -292,14 +298,6 @@ class Tfidf(Features):
             self._fitted(idf, None)
         self._analyser_ = analyser
         self.language = self.language if analyser else NONE
-
-    def _restored_analyser(self, arrays: Arrays) -> Analyser | None:
-        """None for "none", and where a model from before there were languages has none."""
-        analyser = Analyser.restored(arrays, self.language) if arrays else None
-        found = AUTO if analyser is None or self.language == AUTO else " ".join(analyser.languages)
-        if (analyser is not None and self.language == NONE) or self.language not in (NONE, found):
-            raise ValueError(f"tfidf.language is {self.language}, and the file has the languages {found}")
-        return analyser
 
 
 def _checked(texts: Sequence[str]) -> Sequence[str]:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.errors import LongtailError, UsageError
-from longtail.features import kernels
-from longtail.features.gathering import Limits, gather_terms
+from longtail.features.analyser import NONE, Analyser
+from longtail.features.gathering import Limits, compounds_of, count_parts, gather_terms
 from longtail.features.terms import CHUNK_CHARACTERS, ChunkTerms, chunks, terms_of
 from longtail.features.tokenise import tokenise
 from longtail.features.vocabulary import Vocabulary, select
@@ -133,28 +133,37 @@ def _joined(parts: list[Tokens]) -> Tokens:
 
 @dataclass(frozen=True, eq=False)
 class WordTokeniser:
-    """Texts to the numbers of their words, as `tokenise` finds them; the word of column c has number FIRST_WORD + c."""
+    """Texts to the numbers of their words, as `tokenise` finds them; the word of column c has number FIRST_WORD + c.
+
+    With an analyser it is stems in place of words, and the parts of a compound follow it.
+    """
 
     vocabulary: Vocabulary
+    analyser: Analyser | None = None
 
     @classmethod
-    def fitted(cls, texts: Sequence[str], *, min_df: int, max_words: int, run: Run) -> Self:
+    def fitted(cls, texts: Sequence[str], *, min_df: int, max_words: int, run: Run, language: str = NONE) -> Self:
         """Knows the words in at least min_df of the texts, the max_words most frequent of them."""
+        analyser = Analyser.fitted(language, texts)
         with run.bar("Vocabulary", len(texts)) as bar:
 
             def count_chunk(chunk: slice) -> ChunkTerms:
-                part = terms_of(texts[chunk], 1)
+                part = terms_of(texts[chunk], 1, analyser or tokenise)
                 bar.advance(chunk.stop - chunk.start)
                 return part
 
-            gathered = gather_terms(run.map(count_chunk, list(chunks(texts, CHUNK_CHARACTERS))))
-        vocabulary, _, _ = select(gathered, Limits(len(texts), min_df=min_df, max_features=max_words))
-        return cls(vocabulary)
+            parts = run.map(count_chunk, list(chunks(texts, CHUNK_CHARACTERS)))
+        gathered, limits, compounds = gather_terms(parts), Limits(len(texts), 1, min_df, 1.0, max_words), None
+        if analyser is not None and analyser.compounding:
+            compounds = compounds_of(gathered, limits, run)
+            count_parts(gathered, [part.entries for part in parts], compounds, run)
+        vocabulary, _, _ = select(gathered, limits, compounds)
+        return cls(vocabulary, analyser)
 
     @property
     def size(self) -> int:
         """How many numbers there are, with PAD and UNKNOWN."""
-        return FIRST_WORD + len(self.vocabulary.columns)
+        return FIRST_WORD + self.vocabulary.width
 
     def words(self) -> list[str]:
         """The words by number, from FIRST_WORD on."""
@@ -163,20 +172,17 @@ class WordTokeniser:
     def tokens(self, texts: Sequence[str], max_length: int, *, run: Run) -> Tokens:
         """The first max_length words of each text, in reading order."""
         _check_length(max_length)
-        vocabulary = self.vocabulary
-        # What is not found has place -1, which is the last one.
-        numbers = np.append(vocabulary.columns + FIRST_WORD, UNKNOWN).astype(np.int32)
+        # What is not found has place -1, which is the last one; a word without a column gets the same number.
+        numbers = np.append(self.vocabulary.columns + FIRST_WORD, UNKNOWN).astype(np.int32)
         with run.bar("Tokens", len(texts)) as bar:
 
             def one(chunk: slice) -> Tokens:
-                stream, ends, blob, offsets, hashes = tokenise(texts[chunk])
-                found = np.empty(len(hashes), dtype=np.int32)
-                known = vocabulary.blob, vocabulary.offsets, vocabulary.slots
-                kernels.find_words(blob, offsets, hashes, *known, found)
+                words = (self.analyser or tokenise)(texts[chunk])
+                nodes, ends = self.vocabulary.stream(words)
                 # A document without words takes its one token from behind the stream.
-                ids = np.append(numbers[found][stream], np.int32(UNKNOWN))
+                ids = np.append(numbers[nodes], np.int32(UNKNOWN))
                 lengths = np.diff(ends, prepend=0)
-                starts = np.where(lengths > 0, ends - lengths, len(stream))
+                starts = np.where(lengths > 0, ends - lengths, len(nodes))
                 part = _taken(ids, starts, np.clip(lengths, 1, max_length))
                 bar.advance(chunk.stop - chunk.start)
                 return part
@@ -185,14 +191,16 @@ class WordTokeniser:
 
     # keeping
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model keeps: the arrays of `Vocabulary`."""
-        return self.vocabulary.arrays()
+        """What a model keeps: the arrays of `Vocabulary` and of `Analyser`."""
+        return {**self.vocabulary.arrays(), **({} if self.analyser is None else self.analyser.arrays())}
 
     @classmethod
-    def restored(cls, arrays: Arrays) -> Self:
+    def restored(cls, arrays: Arrays, language: str = NONE) -> Self:
         """From what a model kept; ValueError if it cannot be what `arrays` gave."""
-        # Without n-grams every term has a column, so the columns are 0 to their number - 1.
-        return cls(Vocabulary.restored(arrays, width=int(np.size(arrays.get("columns", ()))), n=1))
+        analyser, own = Analyser.of_arrays(arrays, language)
+        # The columns are 0 to their number - 1.
+        width = int((np.asarray(own.get("columns", ())) >= 0).sum())
+        return cls(Vocabulary.restored(own, width=width, n=1), analyser)
 
 
 # the cache

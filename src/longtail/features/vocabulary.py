@@ -17,6 +17,7 @@ from longtail.features import kernels
 from longtail.features.compounds import find_parts, with_parts
 from longtail.features.gathering import Compounds, Gathered, Limits
 from longtail.features.terms import ChunkTerms, TermCounts
+from longtail.features.tokenise import Words
 from longtail.features.word_tables import (
     WordTable,
     check_slots,
@@ -25,6 +26,7 @@ from longtail.features.word_tables import (
     frozen,
     gather,
     plain_array,
+    starts_of,
     table,
 )
 from longtail.part import Arrays, checked_before
@@ -138,6 +140,25 @@ class Vocabulary:
         columns = self.columns[found]
         columns[found < 0] = -1
         return entries, columns
+
+    def stream(self, words: Words) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """A stream of words as nodes here or -1, the parts of each compound behind it, and its documents' ends."""
+        known = WordTable(self.blob, self.offsets, self.slots)
+        found = known.find(words)
+        if not len(self.own):
+            return found[words.stream], words.ends
+        parts = find_parts(words.blob, words.offsets, found, known, self.own, self.parts)
+        every = np.concatenate([found[:, None], parts], axis=1)[words.stream]
+        kept = every[:, 1] >= 0
+        counts = np.where(kept, 3, 1)
+        chosen = np.repeat(kept[:, None], 3, axis=1)
+        chosen[:, 0] = True
+        return every[chosen], starts_of(counts)[words.ends]
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return int((self.columns >= 0).sum())
 
     def _find(self, part: ChunkTerms) -> NDArray[np.int32]:
         """int32 (nodes,): the number of each of the chunk's nodes here, or -1."""

@@ -19,7 +19,7 @@ from longtail.augment.base import Augmenter, Judged, LabelVectors
 from longtail.capabilities import CORPUS_SPACES, SPACES, Capabilities, fits
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.features.base import Features
+from longtail.features.base import USUAL_FEATURES, Features
 from longtail.fit import Fit
 from longtail.learners import planning
 from longtail.learners.base import Learner
@@ -42,7 +42,7 @@ class Pipeline(Learner):
     learner: Any = option("bonsai", "the learner")
     features: Any = option(
         "auto",
-        "what makes features of texts; auto: tfidf where the learner reads features and the corpus brings none; "
+        "what makes features of texts; auto: tfidf, with stems, where the learner reads features and there are none; "
         "none: those of the corpus",
     )
     augment: list[Any] = option([], "augmenters, applied in the order of their spaces and, within a space, as given")
@@ -168,7 +168,7 @@ class Pipeline(Learner):
         if self.features != "auto":
             made: Features = self.features
             return made
-        return None if given else cast(Features, build("tfidf", "features"))
+        return None if given else cast(Features, build(USUAL_FEATURES, "features"))
 
     def _rewritten(self, corpus: Corpus, space: str, run: Run) -> Corpus:
         """The corpus after the augmenters of a space; label counts stay those of the data as given."""
@@ -346,7 +346,7 @@ class Pipeline(Learner):
 
     def begin_restoring(self, makes_features: bool, width: int | None) -> None:
         if makes_features and self.features == "auto":
-            self.features = build("tfidf", "features")
+            self.features = build(USUAL_FEATURES, "features")
         if makes_features and not isinstance(self.features, Features):
             raise ValueError("features are made, and there is no part that makes them")
         self.features_, self.width_ = self.features if makes_features else None, width

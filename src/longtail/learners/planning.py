@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.capabilities import CORPUS_SPACES
 from longtail.errors import UsageError
+from longtail.features.base import USUAL_FEATURES
 from longtail.memory import give_back, resident
 from longtail.part import Part
 from longtail.plan import CORE, Plan, Sizes, Stage, holding, kept_of, named, narrowed, peak_of, refusal
@@ -61,7 +62,7 @@ def until_learner(pipeline: Pipeline, sizes: Sizes, run: Run) -> tuple[list[Stag
     stages: list[Stage] = []
     maker: Any = pipeline.features if "X" in pipeline.learner.capabilities.needs else None
     if maker == "auto":
-        maker = None if sizes.features else build("tfidf", "features")
+        maker = None if sizes.features else build(USUAL_FEATURES, "features")
     made = [part for part in pipeline.augment if not part.capabilities.judge]
     texts, X = ([part for part in made if part.capabilities.space == space] for space in CORPUS_SPACES)
     for part in (*texts, *([] if maker is None or not sizes.characters else [maker]), *X):
@@ -94,7 +95,7 @@ def _leaner(pipeline: Pipeline, sizes: Sizes, run: Run) -> list[tuple[str, Plan]
     found = []
     settled = pipeline.unfitted()
     if settled.features == "auto" and not sizes.features:
-        settled.set_params(features="tfidf")
+        settled.set_params(features=USUAL_FEATURES)
     settings = {(name_of(part), name, value) for part in _parts(settled) for name, value in part.leaner.items()}
     for owner, name, value in sorted(settings, key=str):
         other = settled.unfitted()

@@ -68,8 +68,9 @@ def read_in_batches(
 ) -> tuple[Iterator[Corpus], ReadReport]:
     """Documents to predict, read when they are asked for, and an account that is complete once all were.
 
-    Memory does not grow with the file, but for folders of sparse files (trn_X_Xf.txt), which are read whole. Texts
-    that are long come in smaller batches. Every batch has columns of its own: labels are checked and then of no use.
+    Memory does not grow with the file, but for folders of sparse files (trn_X_Xf.txt), JSON lists, and the texts that
+    an Excel file shares among its cells, which are read whole. Texts that are long come in smaller batches. Every batch
+    has columns of its own: labels are checked and then of no use.
 
     documents  per batch, about
     title      of the progress bar over the whole source

@@ -12,7 +12,6 @@ from longtail.errors import InputError
 from longtail.read.builder import Builder, missing_field
 from longtail.read.checks import with_sensible_labels
 from longtail.read.fields import find_fields
-from longtail.read.flaws import RecordError
 from longtail.read.options import ID_FIELDS
 from longtail.read.reading import Reading
 from longtail.read.separators import DEFAULT, find_separator, shown
@@ -126,6 +125,3 @@ def _with_separator(first: list[Numbered], reading: Reading) -> Reading:
 def _listed(names: Sequence[str]) -> str:
     quoted = [f"'{name}'" for name in names]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
-
-
-__all__ = ["Numbered", "RecordError", "read_records", "with_columns"]

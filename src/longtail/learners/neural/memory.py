@@ -24,7 +24,9 @@ def words_read(learner: NeuralLearner, sizes: Sizes) -> tuple[Words, Words]:
     """All words of the texts, and those that are read: the first of each document."""
     if learner.gives_label_texts:  # read beside the documents'
         sizes = sizes.with_documents(sizes.labels, sizes.label_characters, 0, sizes.label_sample)
-    return words_of(sizes), words_of(sizes, max_length=learner.encoder.max_length)
+    language = getattr(learner.encoder, "language", "none")
+    read = words_of(sizes, max_length=learner.encoder.max_length, language=language)
+    return words_of(sizes, language=language), read
 
 
 def token_stage(learner: NeuralLearner, sizes: Sizes) -> Stage:

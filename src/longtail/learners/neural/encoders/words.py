@@ -15,11 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.augment.hooks import Hooks
+from longtail.errors import UsageError
+from longtail.features.analyser import CHOICES, NONE
 from longtail.features.estimate import Words
 from longtail.features.tokens import FIRST_WORD, PAD, Tokens, WordTokeniser
 from longtail.features.vectors import word_vectors
 from longtail.learners.neural.encoders.base import Cost, Encoder, EncoderNetwork
-from longtail.part import Arrays, option
+from longtail.part import Arrays, option, shown_name
 from longtail.run import Run
 
 
@@ -33,9 +35,19 @@ class WordEncoder(Encoder):
     size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
     min_df: int = option(1, "minimum documents per word (measured: rare labels depend on rare words)", low=1)
     max_words: int = option(500_000, "words kept, the most frequent (AttentionXML)", low=1)
+    language: str = option(
+        "none", "stems in place of words, as tfidf.language; not with given vectors, which are those of words",
+        choices=CHOICES,
+    )  # fmt: skip
     train_vectors: bool = option(True, "whether word embeddings are trained (AttentionXML: not on small corpora)")
 
     leaner: ClassVar[Mapping[str, Any]] = {"min_df": 2, "size": 100}
+
+    def validate(self) -> None:
+        super().validate()
+        if self.language != NONE and self.vectors is not None:
+            name = shown_name(self)
+            raise UsageError(f"{name}.vectors are those of words, and {name}.language makes stems; set one of them")
 
     @property
     def trains_words(self) -> bool:
@@ -53,7 +65,9 @@ class WordEncoder(Encoder):
         return Cost(width, word_width, words + layers, trained, 8 * self.size + per_token, 3 * layers + self.size)
 
     def fit_tokeniser(self, texts: Sequence[str], run: Run) -> None:
-        self.tokeniser_ = WordTokeniser.fitted(texts, min_df=self.min_df, max_words=self.max_words, run=run)
+        self.tokeniser_ = WordTokeniser.fitted(
+            texts, min_df=self.min_df, max_words=self.max_words, run=run, language=self.language
+        )
         self.rarity_ = _rarity(self.tokens(texts, run), self.tokeniser_.size)
 
     def tokens(self, texts: Sequence[str], run: Run, *, keep: bool = False) -> Tokens:
@@ -82,7 +96,8 @@ class WordEncoder(Encoder):
         return self.tokeniser_.arrays()
 
     def restore(self, arrays: Arrays) -> None:
-        self.tokeniser_ = WordTokeniser.restored(arrays)
+        self.tokeniser_ = WordTokeniser.restored(arrays, self.language)
+        self.language = self.language if self.tokeniser_.analyser else NONE
 
 
 def _rarity(tokens: Tokens, size: int) -> NDArray[np.float32]:

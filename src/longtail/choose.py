@@ -1,0 +1,84 @@
+"""Which recipe to train where nobody names one: a rule over what a corpus looks like.
+
+| the corpus has | recipe |
+|---|---|
+| no texts, or labels that are codes without a text | bonsai |
+| label texts or descriptive names, and labels that are mostly frequent | gandalf |
+| the same, and labels that are mostly rare | label-text; label-trees where the extra neural is not installed |
+
+What does not fit into memory gives way to the next smaller one. Figures behind the rule: benchmarks/defaults.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from longtail.corpus import Corpus
+from longtail.labels import LabelIndex
+
+#: Share of the labels that must have a text, or a name that describes them.
+MOST = 0.5
+#: Share of rare labels from which on what finds these pays for its time.
+TAIL = 0.6
+#: Names looked at, at most: enough to tell what they are like.
+LOOKED_AT = 10_000
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A recipe, and why: a sentence's second half, as in "labels have texts"."""
+
+    recipe: str
+    because: str
+
+    @property
+    def line(self) -> str:
+        return f"recipe {self.recipe}: {self.because} (--recipe takes another; longtail recipes lists them)"
+
+
+def choose(corpus: Corpus, *, fits: Callable[[str], bool] = lambda recipe: True) -> Choice:
+    """The recipe for a corpus.
+
+    fits  whether a recipe may be trained in the memory there is
+    """
+    candidates = list(_wanted(corpus))
+    for number, choice in enumerate(candidates):
+        if fits(choice.recipe):
+            if not number:
+                return choice
+            return Choice(choice.recipe, f"{candidates[0].recipe} would be better, and does not fit into memory")
+    return candidates[0]  # refused by its plan, which says what to do
+
+
+def _wanted(corpus: Corpus) -> Iterator[Choice]:
+    """What to try, best first."""
+    words = said_by(corpus.labels)
+    if corpus.texts is None:
+        yield Choice("bonsai", "documents come as features, without texts")
+    elif words is None:
+        yield Choice("bonsai", "labels have neither texts nor descriptive names, which --labels would give them")
+    else:
+        if corpus.labels.tail_share >= TAIL:
+            rare = f"labels have {words}, and {corpus.labels.tail_share:.0%} of them are rare"
+            if find_spec("lightning") is not None:
+                yield Choice("label-text", rare)
+                rare = f"{rare}; label-text needs more memory"
+            else:
+                rare = f"{rare}; with pip install 'longtail[neural]' it would be label-text, which adds a network"
+            yield Choice("label-trees", rare)
+        yield Choice("gandalf", f"labels have {words}, and most of them are frequent")
+    yield Choice("bonsai", "it needs least memory")
+
+
+def said_by(labels: LabelIndex) -> str | None:
+    """What describes the labels: "texts", "descriptive names", or nothing."""
+    columns = range(0, len(labels), max(1, len(labels) // LOOKED_AT))
+    if labels.texts is not None and sum(bool(labels.texts[column]) for column in columns) >= MOST * len(columns):
+        return "texts"
+    described = sum(_WORD.search(labels.names[column]) is not None for column in columns)
+    return "descriptive names" if described >= MOST * len(columns) else None

@@ -85,8 +85,9 @@ def headline(results: Results) -> str:
     seconds = statistics.median(sum(row["train"]["seconds"].values()) for row in rows)
     return (
         f"**BERT's quality, on two CPU cores, in {seconds:.0f} seconds.** On the EU laws of EURLEX57K, all 4,271 "
-        f"labels counted, longtail's label trees reach RP@5 {rp:.1f} and nDCG@5 {ndcg:.1f} (mean of {len(rows)} seeds), "
-        f"from raw text to the saved model in {seconds:.0f} s; fine-tuned BERT-base is published at 79.6 and 82.3.\n"
+        f"labels counted, longtail's label trees reach RP@5 {rp:.1f} and nDCG@5 {ndcg:.1f} "
+        f"(mean of {len(rows)} seeds), from raw text to the saved model in {seconds:.0f} s; "
+        f"fine-tuned BERT-base is published at 79.6 and 82.3.\n"
         "(`python benchmarks/quality.py --rows 'eurlex57k/bonsai/*'`)"
     )
 

@@ -122,8 +122,13 @@ def _update_rows(tables: Tables, rows: Longs, gradient: Floats, numbers: Numbers
 
 def clip_norm(parameters: Iterable[Tensor], limit: float) -> None:
     """Scales all gradients, sparse ones included, so that their norm together is at most `limit`."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    values = [g.coalesce().values() if g.is_sparse else g for g in gradients]
+    gradients = []
+    for parameter in parameters:
+        if parameter.grad is not None:
+            if parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()  # once: the optimiser needs them so, too
+            gradients.append(parameter.grad)
+    values = [g.values() if g.is_sparse else g for g in gradients]
     if not values:
         return
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(v) for v in values]))

@@ -186,8 +186,9 @@ def test_one_tail_share_everywhere(command: Command, tmp_path: Path) -> None:
 def test_inspect_a_model(command: Command, model: Path, tmp_path: Path) -> None:
     result = command("inspect", model)
     assert result.code == 0
-    for word in ("parabel(", "trees=1", "tfidf(", "60 documents", "longtail 0.", "MB"):
+    for word in ("learner", "parabel(", "trees=1", "tfidf(", "60 documents", "written by", "longtail 0.", "MB"):
         assert word in result.out
+    assert "…" not in result.out, "nothing is cut"
     facts = json.loads(command("inspect", model, "--json").out)
     assert facts["labels"] == 4 and facts["trained_on"] == 60 and facts["format_version"] >= 1
     refused = command("inspect", model, "--png", tmp_path / "x.png")

@@ -102,9 +102,10 @@ def show_report(report: Report, console: Console) -> None:
 
 
 def facts_table(facts: dict[str, Any]) -> Table:
-    """Names and values, one per line."""
-    table = plain_table("", "", left=2)
-    table.show_header = False
+    """Names and values, long ones on several lines."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(f"[dim]{name}[/dim]", value if isinstance(value, str) else f"{value:,}")
     return table

@@ -81,13 +81,16 @@ def page(all_results: dict[str, Results]) -> str:
         "Figures from `benchmarks/results/*.json`, written by `python benchmarks/render.py`; do not edit by hand.",
     ]
     if "peers" in all_results:
-        parts += ["## Compared with omikuji, PECOS, napkinXC and LibMultiLabel", peers.peers_section(all_results["peers"])]
+        parts += [
+            "## Compared with omikuji, PECOS, napkinXC and LibMultiLabel",
+            peers.peers_section(all_results["peers"]),
+        ]
     if "quality" in all_results:
         parts += ["## From raw text with two commands", quality.quality_section(all_results["quality"])]
     if "tail" in all_results:
         parts += [
             "## Tail methods",
-            "With and without: see [Taug](methods/taug.md), [RankNet](methods/ranknet.md) and [FastXML](methods/fastxml.md).",
+            "On and off: [Taug](methods/taug.md), [RankNet](methods/ranknet.md), [FastXML](methods/fastxml.md).",
             "![Precision against rare labels](images/tradeoff.png)",
         ]
     if "neural" in all_results:

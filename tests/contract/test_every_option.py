@@ -79,8 +79,9 @@ BASES: dict[str, Config] = {
     "gandalf": GRAPH,
     "labelmix": GRAPH,
     "labelmix-tokens": {**GRAPH, "probability": 0.9},
-    # with a balance of 1 blocks are not kept on this corpus
-    "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3, "balance": 10.0},
+    # with a balance of 1, or one block, no block is kept on this corpus
+    "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3, "balance": 20.0,
+                "blocks": 2},
     "inverse-propensity": {"depth": 10},
     "nearest-documents": {"neighbours": 8},
     "tfidf": {"language": "de"},

@@ -210,7 +210,7 @@ def corpus_section(results: Results, corpus: str) -> str:
 
 def peers_section(results: Results) -> str:
     """The whole race."""
-    parts = ["### What it must show", TARGETS_NOTE, targets_table(results), conditions(results)]
+    parts = ["### Targets", TARGETS_NOTE, targets_table(results), conditions(results)]
     parts += [corpus_section(results, corpus) for corpus in corpora_of(results)]
     beside = [part for part in (texts_table(results), commands_table(results)) if part]
     parts += ["### One text, one command", *beside] if beside else []

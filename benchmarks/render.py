@@ -78,16 +78,19 @@ def metrics_section(results: Results) -> str:
 def page(all_results: dict[str, Results]) -> str:
     parts = [
         "# Benchmarks",
-        "Figures of `benchmarks/results/*.json`, put here by `python benchmarks/render.py`; do not edit by hand.",
+        "Figures from `benchmarks/results/*.json`, written by `python benchmarks/render.py`; do not edit by hand.",
     ]
     if "peers" in all_results:
-        parts += ["## Beside omikuji, PECOS, napkinXC and LibMultiLabel", peers.peers_section(all_results["peers"])]
+        parts += [
+            "## Compared with omikuji, PECOS, napkinXC and LibMultiLabel",
+            peers.peers_section(all_results["peers"]),
+        ]
     if "quality" in all_results:
-        parts += ["## From raw text by two commands", quality.quality_section(all_results["quality"])]
+        parts += ["## From raw text with two commands", quality.quality_section(all_results["quality"])]
     if "tail" in all_results:
         parts += [
             "## Tail methods",
-            "On and off: see [Taug](methods/taug.md), [RankNet](methods/ranknet.md) and [FastXML](methods/fastxml.md).",
+            "On and off: [Taug](methods/taug.md), [RankNet](methods/ranknet.md), [FastXML](methods/fastxml.md).",
             "![Precision against rare labels](images/tradeoff.png)",
         ]
     if "neural" in all_results:
@@ -107,9 +110,9 @@ def page(all_results: dict[str, Results]) -> str:
     if "label-text-speed" in all_results:
         parts += ["### Time and memory", label_text.speed_section(all_results["label-text-speed"])]
     if "tfidf" in all_results:
-        parts += ["## TF-IDF beside scikit-learn", tfidf_section(all_results["tfidf"])]
+        parts += ["## TF-IDF compared with scikit-learn", tfidf_section(all_results["tfidf"])]
     if "metrics" in all_results:
-        parts += ["## Metrics beside napkinXC", metrics_section(all_results["metrics"])]
+        parts += ["## Metrics compared with napkinXC", metrics_section(all_results["metrics"])]
     return "\n\n".join(parts) + "\n"
 
 

@@ -20,10 +20,10 @@ def memory_section(results: Results) -> str:
     return "\n".join([
         *lines,
         "",
-        f"Interpreter and libraries, which come on top, are expected at {min(apart):.2f} to {max(apart):.2f} times "
-        "what they hold. Networks see 3,000 documents (labels are all there) and take 8 steps. *gandalf* is bonsai "
-        "with gandalf, *ensemble* bonsai and parabel, *label-text* bonsai with gandalf and decaf, *taug* and *ranknet* "
-        "are with one tree of bonsai.",
+        f"Interpreter and libraries come on top; estimates for them are {min(apart):.2f} to {max(apart):.2f} times "
+        "the actual memory. Networks see 3,000 documents, with all labels, and take 8 steps. *gandalf* is bonsai "
+        "with gandalf, *ensemble* is bonsai and parabel, *label-text* is bonsai with gandalf and decaf; *taug* and "
+        "*ranknet* use bonsai with one tree.",
         "",
         f"`{results['command']}`, then `python benchmarks/render.py`. Two threads.",
     ])  # fmt: skip

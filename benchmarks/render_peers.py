@@ -15,33 +15,35 @@ _OTHER_WORKERS = ("tagger", "command")
 
 NOTES = """\
 Every system gets the same TF-IDF matrices (longtail's, min_df 2, max_df 0.5, sublinear; training documents \
-without a feature left out) and runs in a process of its own, one after the other; with several repeats the \
-systems take turns. germeval-gnd is tested on its valid split. The synthetic corpora have as many documents of 8 \
-words as labels.
+without a feature are left out) and runs in its own process, one system at a time; with several repeats the \
+systems take turns. germeval-gnd is tested on its validation split. The synthetic corpora have as many documents as \
+labels, with 8 words each.
 
-- *train s*: wall seconds, clustering included; TF-IDF, reading, imports and longtail's compiling (a fit on 500 \
-documents comes first) excluded. napkinXC writes its model meanwhile.
-- *predict ms/doc*: top 5 of all test documents in one batch, model loaded back from disk beforehand, best of \
-three passes, divided by the documents. omikuji goes one document at a time, its only way from Python.
-- *one row, ms*: a row of the matrix to its 5 labels, one call per document on one thread, median and 99th \
-percentile over 1,000 test documents; rows are made in the form that a system takes beforehand.
-- *memory MB*: what the process holds after imports (longtail: and compiling), what the training data add, and \
-what training adds to that at its peak. PECOS and LibMultiLabel import torch or scikit-learn.
+- *train s*: wall-clock seconds including clustering, but without TF-IDF, reading, imports and longtail's \
+compilation (a fit on 500 documents comes first). napkinXC writes its model at the same time.
+- *predict ms/doc*: the 5 best labels for all test documents in one batch, after loading the model from disk; the best \
+of three passes, divided by the number of documents. omikuji takes one document at a time, since its Python interface \
+offers nothing else.
+- *one row, ms*: from one row of the matrix to its 5 labels, one call per document on one thread; median and 99th \
+percentile over 1,000 test documents. Rows are converted to what each system expects beforehand.
+- *memory MB*: what the process holds after imports (for longtail also after compilation), what the training data \
+add, and what training adds to that at its peak. PECOS and LibMultiLabel import torch or scikit-learn.
 - *model MB*: bytes on disk, without label names and vocabulary.
-- Metrics are longtail's for all: labels never seen in training dropped, test documents without a label not \
-counted, propensities A=0.55, B=1.5.
+- All metrics are computed by longtail: labels never seen in training are dropped, test documents without a label are \
+not counted, and propensities use A=0.55, B=1.5.
 - PECOS: PIFA embeddings, 16-way hierarchical k-means, leaves of 100, its defaults. omikuji's Bonsai: unbalanced, \
 k 100, max_depth 3. napkinXC: PLT with its defaults, which search the tree exactly. LibMultiLabel: `train_tree` \
-with its defaults (after Bonsai, 100-way); it takes as many threads as the machine has physical cores, and \
-predicts a dense row of all labels. All but napkinXC keep a beam of 10.
-- Tolerance of the solvers: omikuji, PECOS, napkinXC and LibMultiLabel stop at LIBLINEAR's eps 0.1 (after at most \
+with its defaults (after Bonsai, 100-way); it uses as many threads as the machine has physical cores, and \
+predicts a dense row of all labels. All but napkinXC use a beam of 10.
+- Solver tolerance: omikuji, PECOS, napkinXC and LibMultiLabel stop at LIBLINEAR's eps 0.1 (after at most \
 20, 100, 100 and 300 passes), longtail at the eps given below the tables, after at most 20 passes. Rows named \
-*eps 0.1* are longtail at the peers' tolerance; the others are each system's defaults."""
+*eps 0.1* are longtail at the tolerance of the other systems; all other rows use each system's defaults."""
 
 TARGETS_NOTE = """\
-Each cell: how many times less longtail needs than the peer that does best there (or the figure itself where a \
-limit is named), and whether that is enough. Of longtail's systems with as many trees, the best counts whose P@1 \
-is no more than 0.2 points (model on disk: 0.1) below that peer's. Rows of one run only."""
+Each cell shows how many times less longtail needs than the best of the other systems (or the figure itself, if the \
+target is a limit), and whether that is enough. Among longtail's systems with the same number of trees, the best one \
+counts whose P@1 is at most 0.2 points (model on disk: 0.1) below that of the other system. Only rows of one run are \
+compared."""
 
 
 # targets
@@ -208,7 +210,7 @@ def corpus_section(results: Results, corpus: str) -> str:
 
 def peers_section(results: Results) -> str:
     """The whole race."""
-    parts = ["### What it must show", TARGETS_NOTE, targets_table(results), conditions(results)]
+    parts = ["### Targets", TARGETS_NOTE, targets_table(results), conditions(results)]
     parts += [corpus_section(results, corpus) for corpus in corpora_of(results)]
     beside = [part for part in (texts_table(results), commands_table(results)) if part]
     parts += ["### One text, one command", *beside] if beside else []

@@ -21,7 +21,7 @@ from longtail.registry import Entry, build, entries
 from longtail.tagger import Tagger
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
 COMMANDS: Any = typer.main.get_command(app)
 
 

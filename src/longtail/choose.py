@@ -6,7 +6,7 @@
 | label texts or descriptive names, and labels that are mostly frequent | gandalf |
 | the same, and labels that are mostly rare | label-text; label-trees where the extra neural is not installed |
 
-What does not fit into memory gives way to the next smaller one. Figures behind the rule: benchmarks/defaults.py.
+What does not fit into memory gives way to the next smaller one.
 """
 
 from __future__ import annotations

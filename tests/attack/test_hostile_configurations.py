@@ -31,6 +31,7 @@ def corpus() -> Corpus:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "model"
     Tagger("one-vs-all", rerank=["inverse-propensity"], threads=1).fit(corpus()).save(folder)
+    Tagger.load(folder, threads=1)  # what checks models is compiled now
     return folder
 
 

@@ -41,7 +41,8 @@ def test_systems_are_chosen_by_name_or_part_of_it_in_the_order_of_the_table() ->
 
 def test_every_system_has_a_worker_and_every_peer_a_system() -> None:
     assert all(system.worker.is_file() for system in systems.SYSTEMS)
-    assert {system.peer for system in systems.SYSTEMS} == {*systems.OWN, *systems.PEERS}
+    # Annif has a race of its own, from texts: benchmarks/annif.py
+    assert {system.peer for system in systems.SYSTEMS} == {*systems.OWN, *systems.PEERS} - {"annif"}
     assert len({system.name for system in systems.SYSTEMS}) == len(systems.SYSTEMS)
 
 

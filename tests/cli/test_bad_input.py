@@ -272,8 +272,8 @@ def test_corpora_without_any_label_or_word(command: Command, tmp_path: Path) -> 
     path = tmp_path / "wordless.jsonl"
     path.write_bytes(lines(*[{"text": "", "labels": ["a"]}] * 3))
     result = command("train", path, "-o", tmp_path / "model")
-    remark, said = result.err.splitlines()
-    assert result.code == 2 and "3 documents without text" in remark
+    remark, chosen, said = result.err.splitlines()
+    assert result.code == 2 and "3 documents without text" in remark and "recipe" in chosen
     assert "is the text field the right one?" in said
     assert not (tmp_path / "model").exists()
 

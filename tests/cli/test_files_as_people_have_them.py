@@ -170,5 +170,7 @@ def test_a_vocabulary(command: Command, tmp_path: Path) -> None:
     result = command("train", path, "-o", tmp_path / "m", *options)
     assert result.code == 0 and f"labels are found in {vocabulary} by their preferred names" in result.err
     assert f"2 of 4 labels are listed in {vocabulary}" in result.err
+    predicted = command("predict", tmp_path / "m", path, "-k", "1", "--labels", f"{vocabulary}::de").out
+    assert '{"label":"boats","text":"Boote","score":' in predicted, "and not its broader concept"
     wrong = command("train", path, "-o", tmp_path / "n", "--labels", f"{vocabulary}::fr", *QUICK)
     assert wrong.code == 2 and "no names in the language 'fr'; there are: en, de" in wrong.line

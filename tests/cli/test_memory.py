@@ -54,7 +54,8 @@ def check_finished_or_refused(done: subprocess.CompletedProcess[str], model: Pat
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(command: Command, data: Path, tmp_path: Path) -> None:
-    found = command("train", data / "train.jsonl", "-o", tmp_path / "m", "--dry-run", "--rerank", "ranknet")
+    found = command("train", data / "train.jsonl", "-o", tmp_path / "m", "--dry-run", "--learner", "bonsai",
+                    "--rerank", "ranknet")  # fmt: skip
     assert found.code == 0 and not list(tmp_path.iterdir())
     for stage in ("interpreter and libraries", "read", "features", "cluster", "train", "re-rank folds", "save"):
         assert stage in found.out
@@ -63,7 +64,8 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(command: Command, data: Pat
 
 
 def test_a_dry_run_as_json(command: Command, data: Path) -> None:
-    found = command("train", data / "train.jsonl", "--dry-run", "--json", "--memory", "4GB", "--threads", "2")
+    found = command("train", data / "train.jsonl", "--dry-run", "--json", "--memory", "4GB", "--threads", "2",
+                    "--recipe", "bonsai")  # fmt: skip
     plan = json.loads(found.out)
     assert plan["documents"] == 60 and plan["labels"] == 4 and plan["memory"] == 4 * 10**9
     assert plan["fits"] and plan["at_once"] == 2

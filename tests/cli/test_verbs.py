@@ -203,7 +203,7 @@ def test_methods(command: Command) -> None:
         assert word in result.out
     lines = result.out.splitlines()
     assert lines[0].startswith("Try these first") and [line.split()[1] for line in lines[1:4]] == [
-        "bonsai", "label-text", "inverse-propensity"
+        "label-text", "gandalf", "bonsai"
     ]  # fmt: skip
     assert max(map(len, lines)) <= 80
     whole = " ".join(result.out.split())

@@ -106,6 +106,11 @@ def test_documents_may_call_labels_otherwise(turtle, tmp_path, labels, way):
     )
 
 
+def test_texts_by_any_name(turtle):
+    texts = read_labels(f"{turtle}::en").by_any_name()
+    assert texts["http://ex.org/1"] == texts["1"] == texts["A1"] == texts["cheese"] == texts["Käse"]
+
+
 def test_the_language_of_the_documents(turtle, tmp_path):
     for text, first in (("das Käse und Öl Brot", "Käse"), ("the cheese and oil bread", "cheese")):
         path = documents(tmp_path / "d.jsonl", "http://ex.org/1", "http://ex.org/2", text=text)

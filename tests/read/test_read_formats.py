@@ -84,6 +84,8 @@ def test_folder_without_the_split(tmp_path):
     (tmp_path / "test.jsonl").write_bytes(LINE)
     with pytest.raises(UsageError, match="no file for the split 'valid'; there are: test"):
         read(tmp_path, split="valid")
+    with pytest.raises(UsageError, match="no file for the split 'train'; there are: test"):
+        read(tmp_path)
 
 
 def test_texts_one_a_line(tmp_path):

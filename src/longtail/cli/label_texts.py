@@ -11,12 +11,11 @@ if TYPE_CHECKING:
 
 
 def texts_of(labels: Path) -> dict[str, str]:
-    """The texts of a labels file by label name; names without a text are left out."""
+    """The texts of a labels file by any name of the label; names without a text are left out."""
     from longtail.errors import InputError
     from longtail.read.label_file import read_labels
 
-    table = read_labels(labels)
-    found = {name: text for name, text in zip(table.names, table.texts, strict=True) if text}
+    found = read_labels(labels).by_any_name()
     if not found:
         raise InputError(labels, "no label has a text")
     return found

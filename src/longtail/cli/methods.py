@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 #: What a newcomer does well to try, as options of longtail train, and why.
 FIRST = (
-    ("--learner bonsai", "label trees: quick, precise, for any text"),
-    ("--recipe label-text", "labels that have texts or descriptive names"),
-    ("--rerank inverse-propensity", "rare labels matter most"),
+    ("--recipe label-text", "labels have texts or descriptive names, and most are rare"),
+    ("--recipe gandalf", "the same, and most labels are frequent"),
+    ("--recipe bonsai", "labels have no texts"),
 )
 #: Kinds of parts in the order they are listed, and what each is for.
 KINDS = {
@@ -57,7 +57,7 @@ def _show_all(entries: Sequence[Entry]) -> None:
     from rich.markup import escape
 
     console = stdout_console(LIST_WIDTH)
-    console.print("[bold]Try these first, with longtail train[/bold]", listing(*FIRST), sep="\n")
+    console.print("[bold]Try these first: longtail train chooses one of them[/bold]", listing(*FIRST), sep="\n")
     for kind, heading in KINDS.items():
         rows = [(entry.name, _described(entry)) for entry in entries if entry.kind == kind]
         console.print(f"\n[bold]{escape(heading)}[/bold]", listing(*rows), sep="\n")

@@ -9,8 +9,8 @@ import typer
 from longtail.cli.console import LIST_WIDTH, listing, print_json, stdout_console
 from longtail.cli.options import Json
 
-#: Recipes that a newcomer does well to try.
-FIRST = ("bonsai", "label-text", "inverse-propensity")
+#: Recipes that a newcomer does well to try: those that suit most corpora, see longtail/choose.py.
+FIRST = ("label-text", "gandalf", "bonsai")
 
 
 def recipes(
@@ -31,7 +31,10 @@ def recipes(
         return
     console = stdout_console(LIST_WIDTH)
     first = [each for name in FIRST for each in found if each["recipe"] == name]
-    for heading, some in (("Try these first", first), ("More", [each for each in found if each not in first])):
+    for heading, some in (
+        ("Try these first: longtail train chooses one of them", first),
+        ("More", [each for each in found if each not in first]),
+    ):
         rows = [(each["recipe"], f"{each['title']}. {each['when']}") for each in some]
         console.print(f"[bold]{heading}[/bold]", listing(*rows), "", sep="\n")
     console.print(

@@ -19,7 +19,7 @@ from longtail.cli.console import (
     stdout_console,
 )
 from longtail.cli.data import DataOptions, check_reading
-from longtail.errors import StoppedError, UsageError
+from longtail.errors import LongtailError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
@@ -103,6 +103,7 @@ def train(
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=force)
     check_reading(data, run)
     corpus = how.read(data, run)
+    held_out = None if valid is None else how.read(valid, run, split="valid")
     if left_open and engine == "local":
         tagger = _chosen(corpus, made, run, quiet=quiet)
     fitting = tagger.plan(corpus, run=run)
@@ -114,7 +115,6 @@ def train(
 
         show_plan(fitting, name_of(tagger.learner), stdout_console())
         return
-    held_out = None if valid is None else how.read(valid, run, split="valid")
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid has no effect: '{name_of(tagger.learner)}' does not use validation data")
     follow(run, fitting)
@@ -144,15 +144,23 @@ def _chosen(corpus: Corpus, made: Callable[[str], Tagger], run: Run, *, quiet: b
 @contextmanager
 def resumable(run: Run) -> Iterator[None]:
     """Tells whoever interrupts a training that it can go on, where anything of it was kept."""
+    folder = run.checkpoints
+
+    def anything_kept() -> bool:
+        return folder is not None and any(path.suffix in (".finished", ".ckpt") for path in folder.rglob("*"))
+
     try:
         yield
     except KeyboardInterrupt:
-        folder = run.checkpoints
-        if folder is not None and any(path.suffix in (".finished", ".ckpt") for path in folder.rglob("*")):
+        if anything_kept():
             raise StoppedError("interrupted: repeat the command to go on") from None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         raise StoppedError("interrupted: too early for anything to be kept") from None
+    except LongtailError:
+        if folder is not None and not anything_kept():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _check_hardware(tagger: Tagger, hardware: Hardware) -> None:

@@ -62,9 +62,9 @@ def find_split(folder: Path, reading: Reading, endings: tuple[str, ...]) -> tupl
         for name, names in sorted(SPLITS.items())
         if _matching(files, names, endings) or any(path.name in names and path.is_dir() for path in entries)
     ]
-    if options.split is not None and there:
+    if there:
         raise UsageError(f"{folder}: no file for the split '{split}'; there are: {', '.join(there)}")
-    pieces = [] if there or options.split is not None else _pieces(files, endings, [match.path for match in labels])
+    pieces = [] if options.split is not None else _pieces(files, endings, [match.path for match in labels])
     if not pieces:
         raise InputError(folder, f"no data file '{split}' ({', '.join(endings)}, or with .gz or .zst) in the folder")
     return pieces, reading

@@ -60,6 +60,15 @@ class LabelTable:
             )
         return [texts[number] if number >= 0 else "" for number in numbers]
 
+    def by_any_name(self) -> dict[str, str]:
+        """Text by name, for who does not know which names are used; those the file lists first come first."""
+        found: dict[str, str] = {}
+        own = {name: number for number, name in enumerate(self.names)}
+        for names in (own, *self.other_names.values()):
+            for name, number in names.items():
+                found.setdefault(name, self.texts[number])
+        return {name: text for name, text in found.items() if text}
+
     def _language(self, numbers: Sequence[int], documents: Iterable[str]) -> str:
         """The language in which most labels consist of words of the documents; the first one where none does."""
         words: set[str] = set()

@@ -209,9 +209,9 @@ class Tagger:
         return self.pipeline.score_text(text, k)
 
     def _named(self, ids: NDArray[np.int32], values: NDArray[np.float32], threshold: float) -> list[Prediction]:
-        names, title = self.labels_.names, self.labels_.title
+        names, title, bare = self.labels_.names, self.labels_.title, self.labels_.texts is None
         return [
-            Prediction(names[label], title(label), value)
+            Prediction(name := names[label], name if bare else title(label), value)
             for label, value in zip(ids.tolist(), values.tolist(), strict=True)
             if label >= 0 and value >= threshold
         ]

@@ -255,6 +255,13 @@ def test_or_warned_of_where_some_might_be() -> None:
     assert said[0].filename == __file__, "the warning points at whoever called"
 
 
+def test_labels_that_are_all_different_are_warned_of() -> None:
+    texts, labels = [f"text {n}" for n in range(200)], [[f"label {n}"] for n in range(200)]
+    with pytest.warns(UserWarning, match=r"nearly every label is unique: .* with labels=, .* with separator=") as said:
+        corpus = as_corpus(texts, labels)
+    assert len(said) == 1 and "--" not in str(said[0].message) and len(corpus.labels) == 200
+
+
 def test_lists_that_were_turned_into_texts() -> None:
     with pytest.raises(UsageError, match=r"look like lists: turn them into lists first"):
         as_corpus(["x", "y"], ["['art', 'music']", "['art']"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -26,6 +27,9 @@ from longtail.read.reading import Reading, ReadReport
 Names = str | Sequence[str] | None
 
 _NOTHING = object()
+
+#: What readers tell people to give on the command line, and what it is called here.
+_ARGUMENTS = {"--labels-field": "labels=", "--text-field": "text=", "--separator": "separator="}
 
 _TAKEN = (
     "texts, a table (pandas, polars, Arrow, a Hugging Face Dataset, a dict of columns), rows with column names (dicts, "
@@ -210,7 +214,8 @@ def _of_labels(texts: list[str] | None, labels: list[Any], size: int, separator:
 
 
 def _of_table(table: Table, text: Names, labels: Any, separator: str | None, *, has_texts: bool = True) -> Corpus:
-    options = ReadOptions(text_field=text, labels_field=labels, separator=separator)
+    # who gives data by hand is warned of labels that look odd, and not stopped
+    options = ReadOptions(text_field=text, labels_field=labels, separator=separator, force=True)
     _require(table, options.text_fields, "text")
     _require(table, options.labels_fields, "labels")
     idents = [name for name in ID_FIELDS if name in table.columns][:1]
@@ -233,7 +238,7 @@ def _of_table(table: Table, text: Names, labels: Any, separator: str | None, *, 
         each.check()
     report.empty_texts *= has_texts
     for line in report.summary():
-        warn(line)
+        warn(re.sub("|".join(_ARGUMENTS), lambda option: _ARGUMENTS[option[0]], line))
     return corpus
 
 

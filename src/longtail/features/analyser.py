@@ -138,8 +138,8 @@ class Analyser:
 
 
 def _stemmed_as(languages: tuple[str, ...], language: str) -> tuple[str, ...]:
-    """What words are stemmed as: stems of English words are made for who asks for them, not where it is "auto"."""
-    return tuple(ENGLISH_WORDS if code == "en" and language == AUTO else code for code in languages)
+    """What words are stemmed as: where "auto" finds nothing but English, words stay as they are."""
+    return (ENGLISH_WORDS,) if language == AUTO and languages == ("en",) else languages
 
 
 def _kept_languages(array: NDArray[Any]) -> tuple[str, ...]:

@@ -147,6 +147,7 @@ VALUES: dict[str, list[Any]] = {
              {"part": "pooled", "bias": -1.0}],
     "shortlist": ["all-labels"],
     "vectors": ["glove-6b-50d"],
+    "language": ["de", "en"],
     "tmix.layers": [[1], [2]],
     "dense.model": ["other"],
     "dense.file": ["vectors.npz"],

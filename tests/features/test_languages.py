@@ -361,8 +361,10 @@ class TestState:
 
 
 def test_unknown_language() -> None:
-    with pytest.raises(UsageError, match=r"tfidf\.language"):
-        Tfidf(language="german")
+    with pytest.raises(UsageError, match=r"tfidf\.language cannot be 'German'; write 'de'"):
+        Tfidf(language="German")
+    with pytest.raises(UsageError, match="it is one of auto, none, ar"):
+        Tfidf(language="xx")
 
 
 @pytest.mark.parametrize("options", [{"language": "none"}, {"language": "de", "hash_bits": 8}], ids=str)

@@ -152,9 +152,9 @@ def page(content: dict[str, Any]) -> str:
         lines.append(f"| {corpus} | {recipe} | {len(members)} | {' | '.join(cells)} | {same} of {len(members)} |")
     lines += [
         "",
-        f"Corpora named -4k have 4,000 training documents, and networks take {STEPS} steps there. Members of an ensemble draw from the same seeds as before;",
-        "sides of `decoupled` and folds of a re-ranker have seeds of their own now, which moves `taug` and `ranknet`",
-        "within what another seed would.",
+        f"Corpora named -4k have 4,000 training documents, and networks take {STEPS} steps there. Members of an",
+        "ensemble draw from the same seeds as before; sides of `decoupled` and folds of a re-ranker have seeds of",
+        "their own now, which moves `taug` and `ranknet` within what another seed would.",
         "",
         "Seconds after, as a share of those before, both taken in turns on one machine, best turn of each side",
         "(`python benchmarks/before_after.py --before ../before --turns 3 --rows '*/0'`):",

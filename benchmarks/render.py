@@ -10,7 +10,7 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests, rare,
 label-text, decision-rule, scale-rows, scale-model, scale-far, scale-limits, languages-trees, languages-networks,
-languages-told, and learners and methods by name.
+languages-told, defaults, and learners and methods by name.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import render_decision_rule as decision_rule
+import render_defaults as defaults
 import render_features as features
 import render_label_text as label_text
 import render_languages as languages
@@ -137,6 +138,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["features"] = lambda: features.features_section(all_results["features"])
     if "decision-rule" in all_results:
         known["decision-rule"] = lambda: decision_rule.decision_rule_section(all_results["decision-rule"])
+    if "defaults" in all_results:
+        known["defaults"] = lambda: defaults.defaults_section(all_results["defaults"])
     if "languages" in all_results:
         for name in ("trees", "networks", "told"):
             known[f"languages-{name}"] = partial(getattr(languages, f"{name}_section"), all_results["languages"])

@@ -29,7 +29,7 @@ from longtail.run import Run
 RESULT = RESULTS / "defaults.json"
 CORPORA = ("vuln-libraries", "gutenberg-lcsh-titles", "citeulike-t", "eurlex57k", "germeval-gnd")
 #: Documents to train on, and to count on, at most.
-DOCUMENTS, HELD_OUT = 10_000, 2_500
+DOCUMENTS, HELD_OUT = 6_000, 2_000
 SEEDS = (0, 1, 2)
 Options = dict[str, Any]
 

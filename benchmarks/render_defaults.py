@@ -27,7 +27,7 @@ def defaults_section(results: Results) -> str:
         *lines,
         "",
         f"{', '.join(FIGURES)} on training documents held out, in per cent; for a change to a recipe, its gain with "
-        f"the gain's standard deviation over up to {seeds} seeds. 10,000 training documents, or four fifths of the "
+        f"the gain's standard deviation over up to {seeds} seeds. 6,000 training documents, or four fifths of the "
         f"corpus. Made by `{results['command']}`.",
     ])  # fmt: skip
 

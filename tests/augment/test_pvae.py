@@ -17,7 +17,7 @@ from longtail.augment.pvae import Pvae, Shape, divergence, negative_evidence, re
 from longtail.run import Run  # noqa: E402
 
 ONE = Run(threads=1)
-LABELS, HEAD, EACH, WIDTH = 40, 30, 60, 12
+LABELS, HEAD, EACH, WIDTH = 70, 60, 60, 12
 QUICK = Shape(hidden=48, latent=6, epochs=40, rate=3e-3)
 
 
@@ -77,7 +77,8 @@ def test_known_gaussians_are_recovered() -> None:
             drawn = source.draw(np.full(2000, label), np.random.default_rng(label)).astype(np.float64)
             ratio = drawn.std(axis=0) / np.sqrt(np.diag(covariance))
             assert ratio.min() > 0.7 and ratio.max() < 1.3, (name, label, ratio)
-            assert np.abs(drawn.mean(axis=0) - means[label]).max() < 0.6, (name, label)
+            off = np.abs(drawn.mean(axis=0) - means[label]) / np.sqrt(np.diag(covariance))
+            assert off.max() < 0.6 and off.mean() < 0.3, (name, label, off)
             found = np.corrcoef(drawn.T)
             spread = np.sqrt(np.diag(covariance))
             assert np.abs(found - covariance / np.outer(spread, spread)).max() < 0.45, (name, label)
@@ -92,7 +93,7 @@ def test_the_network_has_learnt_something() -> None:
     expected = covariance / np.outer(spread, spread)
 
     def off(source: Pvae) -> float:
-        drawn = source.draw(np.full(2000, 35), np.random.default_rng(0))
+        drawn = source.draw(np.full(2000, 65), np.random.default_rng(0))
         return float(np.abs(np.corrcoef(drawn.T) - expected).mean())
 
     assert off(fitted) < 0.5 * off(unfitted)
@@ -109,7 +110,7 @@ def test_what_is_modelled_and_how_matters() -> None:
     }.items():
         shape = Shape(**{**vars(QUICK), "epochs": 5, **options})
         made = Pvae.fitted(shape, features, np.arange(HEAD), ONE)
-        seen[name] = made.draw(np.full(300, 35), np.random.default_rng(0))
+        seen[name] = made.draw(np.full(300, 65), np.random.default_rng(0))
         assert np.isfinite(seen[name]).all()
     assert len({each.tobytes() for each in seen.values()}) == len(seen)
     assert seen["mean"].std(axis=0).mean() < seen["default"].std(axis=0).mean()

@@ -33,6 +33,8 @@ PATIENCE = 5
 RELEASED = 0.005
 #: Standard deviations from their centre that prototypes are seen at, at most: a label unlike all others stays near.
 FURTHEST = 5.0
+#: Noise on the prototypes that the PVAE learns with, in their standard deviations.
+UNCERTAIN = 0.3
 #: Features drawn in one go.
 CHUNK = 1 << 14
 
@@ -146,6 +148,8 @@ class Pvae:
         off = features.some(rows) - (self.prototypes[whose] if self.shape.residual else 0)
         values = torch.from_numpy((off - self.scales[2]) / self.scales[3])
         given = self._given(whose)
+        if self.network.training:  # labels to come have other prototypes, and less certain ones
+            given = given + UNCERTAIN * torch.randn_like(given)
         mean, log_variance = self.network.encode(values, given)
         decoded = self.network.decode(mean + torch.randn_like(mean) * (0.5 * log_variance).exp(), given)
         if self.shape.objective == "released":

@@ -56,7 +56,8 @@ def test_scale_counts_only_without_cosine(form: str) -> None:
     labels = torch.tensor([0, 1])
     for cosine in (True, False):
         part = Contrastive(form=form, cosine=cosine)
-        part.prototypes_, part.seed_ = PROTOTYPES, 0
+        part._take(PROTOTYPES)
+        part.seed_ = 0
         one, two = (part._losses(factor * PROTOTYPES[:2], labels) for factor in (1.0, 2.0))
         assert one is not None and two is not None
         assert torch.allclose(one, two) == cosine
@@ -64,16 +65,17 @@ def test_scale_counts_only_without_cosine(form: str) -> None:
 
 def test_labels_without_documents_are_in_no_sum() -> None:
     part = Contrastive(temperature=1.0)
-    part.seed_, part.prototypes_ = 0, torch.cat([PROTOTYPES, torch.zeros(5, 2)])
+    part.seed_ = 0
+    part._take(torch.cat([PROTOTYPES, torch.zeros(5, 2)]))
     found = part._losses(PROTOTYPES[:1], torch.tensor([0]))
     assert torch.allclose(found, prototypical(PROTOTYPES[:1], torch.tensor([0]), PROTOTYPES, 1.0))
-    part.prototypes_ = torch.zeros(3, 2)
+    part._take(torch.zeros(3, 2))
     assert part._losses(PROTOTYPES[:1], torch.tensor([0])) is None, "a label alone has nothing to be told apart from"
 
 
 def test_other_prototypes_are_drawn_where_there_are_many() -> None:
     part = Contrastive(temperature=1.0, others=1)
-    part.prototypes_ = PROTOTYPES
+    part._take(PROTOTYPES)
     found = set()
     for part.seed_ in range(20):
         losses = part._losses(PROTOTYPES[:2], torch.tensor([0, 1]))

@@ -56,7 +56,7 @@ class Contrastive(Hook):
     def begin(self, plan: TrainingPlan) -> None:
         self.first_ = int(self.start * plan.steps)
         self.Y_ = plan.corpus.positives()
-        self.prototypes_: Any = None
+        self._take(None)
         self.acts_ = False
         self.steps_ = self.pairs_ = 0
 
@@ -65,7 +65,16 @@ class Contrastive(Hook):
             raise UsageError("'contrastive' needs context vectors: a head with label-wise attention")
         self.acts_ = self.steps_ >= self.first_
         if self.acts_ and self.form != "equation-8":
-            self.prototypes_ = network.prototypes(data.tokens, self.Y_, data.states)
+            self._take(network.prototypes(data.tokens, self.Y_, data.states))
+
+    def _take(self, prototypes: Tensor | None) -> None:
+        """Prototypes (L, width) as they are, and what a step needs of them: which there are, and their directions."""
+        from torch.nn import functional
+
+        self.prototypes_ = prototypes
+        if prototypes is not None:
+            self.known_ = (prototypes != 0).any(dim=1)
+            self.shown_ = functional.normalize(prototypes, dim=1) if self.cosine else prototypes
 
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         self.steps_ = step + 1
@@ -97,10 +106,11 @@ class Contrastive(Hook):
             vectors = functional.normalize(vectors, dim=1)
         if self.form == "equation-8":
             return supervised(vectors, labels, self.temperature) if len(labels) > 1 else None
-        table = self.prototypes_.to(vectors.device)
-        there = (table != 0).any(dim=1)
-        if len(table) > self.others:
-            drawn = np.random.default_rng(self.seed_).choice(len(table), self.others, replace=False)
+        if self.known_.device != vectors.device:  # they came from a checkpoint
+            self._take(self.prototypes_ if self.prototypes_ is None else self.prototypes_.to(vectors.device))
+        there = self.known_.clone()
+        if len(there) > self.others:
+            drawn = np.random.default_rng(self.seed_).choice(len(there), self.others, replace=False)
             listed = torch.zeros_like(there)
             listed[torch.from_numpy(drawn).to(there.device)] = True
             there &= listed
@@ -108,9 +118,8 @@ class Contrastive(Hook):
         columns = there.nonzero()[:, 0]
         if len(columns) < 2 or not len(labels):
             return None
-        shown = functional.normalize(table[columns], dim=1) if self.cosine else table[columns]
         own = torch.searchsorted(columns, labels)
-        return prototypical(vectors, own, shown, self.temperature, own_in_sum=self.form == "standard")
+        return prototypical(vectors, own, self.shown_[columns], self.temperature, own_in_sum=self.form == "standard")
 
     def end(self) -> None:
         if not self.pairs_:
@@ -128,7 +137,7 @@ class Contrastive(Hook):
         import torch
 
         kept = torch.from_numpy(np.array(state["prototypes"]))
-        self.prototypes_ = kept if len(kept) else None
+        self._take(kept if len(kept) else None)
         self.acts_, self.steps_, self.pairs_ = state["acts"], state["steps"], state["pairs"]
 
 

@@ -143,8 +143,9 @@ def test_the_contrastive_loss_is_part_of_it() -> None:
 )
 def test_ways_of_drawing_differ(options: dict[str, Any]) -> None:
     longer = {"retune_epochs": 3}
-    base = fitted(lsfa(generator="covariance"), **longer).learner.state()
-    other = fitted(lsfa(generator="covariance", **options), **longer).learner.state()
+    seven = {"generator": "covariance", "threshold": 7}  # which one label has
+    base = fitted(lsfa(**seven), **longer).learner.state()
+    other = fitted(lsfa(**seven, **options), **longer).learner.state()
     assert any(base[name].tobytes() != other[name].tobytes() for name in base)
 
 

@@ -42,7 +42,9 @@ class Around:
     def covariance(cls, features: LabelFeatures, head: NDArray[np.int64]) -> Around:
         """With the covariance that features of head labels have around their prototypes, pooled over head labels."""
         values, vectors = np.linalg.eigh(features.covariance(head))
-        return cls(features.prototypes, (vectors * np.sqrt(np.maximum(values, 0))).T.astype(np.float32))
+        factor = (vectors * np.sqrt(np.maximum(values, 0))).T.astype(np.float32)
+        # in the order that a file gives it back in, for products depend on it in their last bits
+        return cls(features.prototypes, np.ascontiguousarray(factor))
 
     def draw(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
         drawn = rng.standard_normal((len(labels), len(self.factor)), dtype=np.float32)

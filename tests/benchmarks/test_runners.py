@@ -126,3 +126,20 @@ def test_a_row_of_the_tail_methods(setting: str, monkeypatch: pytest.MonkeyPatch
 def test_runners_start(script: str) -> None:
     done = subprocess.run([sys.executable, BENCHMARKS / script, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "usage:" in done.stdout, done.stderr
+
+
+def test_tables_of_lsfa() -> None:
+    import render_lsfa
+
+    bands = {band: {"recall@5": 50.0} for band in ("tail", "middle", "head")}
+    names = [f"{metric}@{k}" for metric in ("P", "PSP", "PSnDCG") for k in (1, 3, 5)]
+    made = {"figures": {**dict.fromkeys(names, 12.345), "bands": bands}, "train_s": 9.0}
+    checks = dict.fromkeys(render_lsfa.CHECKS, 0.987)
+    rows = [{**row, **made, "checks": checks if row["setting"] == "lsfa" else {}} for row in lsfa.rows()]
+    machine = {"cores": 2, "cpu": "a CPU", "memory_gb": 4.0, "system": "Linux", "python": "3.11"}
+    results = {"command": "python benchmarks/papers.py lsfa", "machine": machine, "rows": rows}
+    shown = render_lsfa.lsfa_section(results)
+    assert "| LSFA (A) | 3 | 12.35/12.35/12.35 |" in shown.replace("12.34", "12.35") and "0.99" in shown
+    assert lsfa.HELD_OUT not in shown
+    search = render_lsfa.lsfa_search_section(results)
+    assert all(f"| {setting} | 1 |" in search for setting in lsfa.SEARCHED)

@@ -149,6 +149,7 @@ VALUES: dict[str, list[Any]] = {
              {"part": "pooled", "bias": -1.0}],
     "shortlist": ["all-labels"],
     "vectors": ["glove-6b-50d"],
+    "language": ["de", "en"],
     "tmix.layers": [[1], [2]],
     "lsfa.contrastive": [{"part": "contrastive", "weight": 5.0}],
     "dense.model": ["other"],

@@ -191,8 +191,9 @@ def plane(tagger: Tagger, train: Corpus, labels: NDArray[np.int64], run: Run) ->
     rng = run.rng("plane")
     documents = [np.sort(rng.permutation(Y.indices[Y.indptr[each] : Y.indptr[each + 1]])[:SHOWN]) for each in labels]
     whose = np.repeat(labels, [len(each) for each in documents])
-    real = np.empty((len(whose), tagger.learner.feature_size), dtype=np.float32)
-    tagger.learner.label_features(train, np.concatenate(documents).astype(np.int64), whose, real, run=run)
+    learner: Any = tagger.learner
+    real = np.empty((len(whose), learner.feature_size), dtype=np.float32)
+    learner.label_features(train, np.concatenate(documents).astype(np.int64), whose, real, run=run)
     made_of = np.repeat(labels, np.maximum(10, [len(each) // 2 for each in documents]))
     made = source.draw(made_of, rng)
     together = np.concatenate([real, made])

@@ -194,7 +194,7 @@ class Lsfa(Augmenter):
         if self.learns and not len(head):
             raise UsageError(f"lsfa learns from frequent labels, of which this part of {corpus.name} has no document")
         with run.stage("pvae"):
-            self.source_ = self._source(features, head, run)
+            self.source_: Any = self._source(features, head, run)
         if self.learns:
             from longtail.augment.lsfa_checks import checked
 

@@ -123,7 +123,8 @@ class Pvae:
                 order = rng.permutation(len(train[0]))[: BATCH * MOST_STEPS]
                 for places in np.array_split(order, -(-len(order) // BATCH)):
                     optimiser.zero_grad(set_to_none=True)
-                    self._losses(features, train[0][places], train[1][places]).mean().backward()
+                    loss: Any = self._losses(features, train[0][places], train[1][places]).mean()
+                    loss.backward()
                     optimiser.step()
                 found = self._validated(features, valid)
                 since += 1

@@ -107,6 +107,7 @@ def test_what_is_modelled_and_how_matters() -> None:
         "whole": {"residual": False},
         "released": {"objective": "released"},
         "mean": {"noise": False},
+        "standard": {"prior": "standard"},
     }.items():
         shape = Shape(**{**vars(QUICK), "epochs": 5, **options})
         made = Pvae.fitted(shape, features, np.arange(HEAD), ONE)
@@ -123,7 +124,8 @@ def test_same_seed_same_bytes_and_a_round_trip() -> None:
     drawn = [made.draw(np.arange(LABELS), np.random.default_rng(3)).tobytes() for made in (one, two)]
     again = Pvae.restored(shape, features.prototypes, one.state()).draw(np.arange(LABELS), np.random.default_rng(3))
     assert drawn[0] == drawn[1] == again.tobytes()
-    for name, damaged in (("scales", one.state()["scales"][:3]), ("network.mean.weight", np.zeros((2, 2), np.float32))):
+    for name in ("scales", "latent", "network.mean.weight"):
+        damaged = one.state()[name][:3]
         with pytest.raises(ValueError, match="PVAE"):
             Pvae.restored(shape, features.prototypes, {**one.state(), name: damaged})
 
@@ -143,3 +145,17 @@ def test_checks_tell_spread_and_cosine() -> None:
     assert 0.8 < good["spread_low"] <= good["spread"] <= good["spread_high"] < 1.2 and good["cosine"] > 0.95
     narrow = checked(Around(features.prototypes, np.full(WIDTH, 0.01, np.float32)), features, head, ONE)
     assert narrow["spread_high"] < 0.2
+
+
+def test_outliers_do_not_make_what_is_drawn_too_narrow() -> None:
+    """Most features of a label are alike and some are not: the encoder gives a wider z than the prior has."""
+    features, means, _ = gaussians()
+    rng = np.random.default_rng(1)
+    off = (features.values.astype(np.float64) - np.repeat(means, EACH, axis=0)) * rng.gamma(
+        0.3, 3.0, (LABELS * EACH, 1)
+    )
+    heavy = LabelFeatures(features.start, (np.repeat(means, EACH, axis=0) + off).astype(np.float16))
+    head = np.arange(HEAD)
+    fitted = checked(Pvae.fitted(QUICK, heavy, head, ONE), heavy, head, ONE)
+    standard = checked(Pvae.fitted(Shape(**{**vars(QUICK), "prior": "standard"}), heavy, head, ONE), heavy, head, ONE)
+    assert fitted["spread"] > 1.2 * standard["spread"] and 0.6 < fitted["spread"] < 1.4

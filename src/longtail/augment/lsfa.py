@@ -81,6 +81,10 @@ class Lsfa(Augmenter):
         True, "features vary around what the PVAE decodes as its likelihood does (paper: no)",
         only={**WITH_PVAE, "objective": "evidence"},
     )  # fmt: skip
+    prior: str = option(
+        "fitted", "z of the PVAE is drawn from a Gaussian fitted to the head's (measured), or from N(0, I) (paper)",
+        choices=("fitted", "standard"), only=WITH_PVAE,
+    )  # fmt: skip
     hidden: int = option(256, "width of the PVAE's hidden layers (LSFA's code: 512)", low=1, high=8192, only=WITH_PVAE)
     latent: int = option(64, "width of the PVAE's latent variable (LSFA's code: 300)", low=1, high=8192, only=WITH_PVAE)
     epochs: int = option(50, "passes of the PVAE over head labels' features, at most (LSFA's code: 100)",
@@ -214,7 +218,10 @@ class Lsfa(Augmenter):
     def _shape(self) -> Any:
         from longtail.augment.pvae import Shape
 
-        return Shape(self.hidden, self.latent, self.objective, self.residual, self.likelihood, self.epochs, self.rate)
+        return Shape(
+            hidden=self.hidden, latent=self.latent, objective=self.objective, residual=self.residual,
+            noise=self.likelihood, prior=self.prior, epochs=self.epochs, rate=self.rate,
+        )  # fmt: skip
 
     def _vectors(self, corpus: Corpus, run: Run) -> LabelVectors:
         """N_a examples of each tail label that has a prototype."""

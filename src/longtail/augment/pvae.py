@@ -2,7 +2,8 @@
 
     encoder  mean, log-variance of z from [v; p]          decoder  mean of v from [z; p]
 
-Learnt from labels with many documents, it draws features of labels with few: z from N(0, I), p the label's prototype.
+Learnt from labels with many documents, it draws features of labels with few: p is the label's prototype, z is drawn
+from N(0, I), or from a Gaussian fitted to what the encoder gives (`prior`).
 It sees v - p in units of its spread over head labels (`residual`), or v itself as the paper has it. There is no ReLU on
 mean and log-variance, with which no posterior could come near the prior.
 """
@@ -10,7 +11,6 @@ mean and log-variance, with which no posterior could come near the prior.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from longtail.augment.label_features import LabelFeatures
+from longtail.augment.label_features import LabelFeatures, Rows
 from longtail.features.pretrained import torch_threads
 from longtail.part import Arrays, under
 from longtail.run import Run
@@ -48,6 +48,7 @@ class Shape:
     objective: str = "evidence"
     residual: bool = True
     noise: bool = True
+    prior: str = "fitted"
     epochs: int = 50
     rate: float = 1e-3
 
@@ -93,10 +94,12 @@ class Pvae:
 
     prototypes  float32 (L, width)
     scales      float32 (4, width): centre and spread of prototypes, centre and spread of what is modelled
+    latent      float32 (1 + latent, latent): where z is drawn around, and what standard normal numbers are mixed by
     """
 
     def __init__(self, shape: Shape, prototypes: NDArray[np.float32], scales: NDArray[np.float32]) -> None:
         self.shape, self.prototypes, self.scales = shape, prototypes, scales
+        self.latent = np.concatenate([np.zeros((1, shape.latent)), np.eye(shape.latent)]).astype(np.float32)
         self.network = Network(prototypes.shape[1], shape).eval()
 
     # fitting
@@ -133,8 +136,25 @@ class Pvae:
                 bar.advance(1)
         self.network.load_state_dict(kept)
         self.network.eval()
+        if self.shape.prior == "fitted":
+            self.latent = self._fitted_prior(features, train)
 
-    def _validated(self, features: LabelFeatures, valid: Sequence[NDArray[np.int64]]) -> float:
+    def _fitted_prior(self, features: LabelFeatures, train: Rows) -> NDArray[np.float32]:
+        """Mean and covariance of z over what was learnt from: with outliers among them it is wider than N(0, I)."""
+        total, products = np.zeros(self.shape.latent), np.zeros((self.shape.latent, self.shape.latent))
+        for start in range(0, len(train[0]), CHUNK):
+            rows, whose = (each[start : start + CHUNK] for each in train)
+            with torch.no_grad():
+                mean, log_variance = self.network.encode(self._values(features, rows, whose), self._given(whose))
+            found = mean.numpy().astype(np.float64)
+            total += found.sum(axis=0)
+            products += found.T @ found + np.diag(log_variance.exp().sum(dim=0).numpy().astype(np.float64))
+        centre = total / len(train[0])
+        values, vectors = np.linalg.eigh(products / len(train[0]) - np.outer(centre, centre))
+        factor = (vectors * np.sqrt(np.maximum(values, 0))).T
+        return np.ascontiguousarray(np.concatenate([centre[None], factor]).astype(np.float32))
+
+    def _validated(self, features: LabelFeatures, valid: Rows) -> float:
         self.network.eval()
         total = 0.0
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -146,9 +166,7 @@ class Pvae:
 
     def _losses(self, features: LabelFeatures, rows: NDArray[np.int64], whose: NDArray[np.int64]) -> Tensor:
         """(B,): of some features, given whose they are."""
-        off = features.some(rows) - (self.prototypes[whose] if self.shape.residual else 0)
-        values = torch.from_numpy((off - self.scales[2]) / self.scales[3])
-        given = self._given(whose)
+        values, given = self._values(features, rows, whose), self._given(whose)
         if self.network.training:  # labels to come have other prototypes, and less certain ones
             given = given + UNCERTAIN * torch.randn_like(given)
         mean, log_variance = self.network.encode(values, given)
@@ -156,6 +174,10 @@ class Pvae:
         if self.shape.objective == "released":
             return released_loss(values, decoded, mean, log_variance)
         return negative_evidence(values, decoded, self.network.log_scale, mean, log_variance)
+
+    def _values(self, features: LabelFeatures, rows: NDArray[np.int64], whose: NDArray[np.int64]) -> Tensor:
+        off = features.some(rows) - (self.prototypes[whose] if self.shape.residual else 0)
+        return torch.from_numpy((off - self.scales[2]) / self.scales[3])
 
     def _given(self, labels: NDArray[np.int64]) -> Tensor:
         given = (self.prototypes[labels] - self.scales[0]) / self.scales[1]
@@ -169,9 +191,10 @@ class Pvae:
         noisy = self.shape.noise and self.shape.objective == "evidence"
         for start in range(0, len(labels), CHUNK):
             own = labels[start : start + CHUNK]
-            drawn = torch.from_numpy(rng.standard_normal((len(own), self.shape.latent), dtype=np.float32))
+            normal = rng.standard_normal((len(own), self.shape.latent), dtype=np.float32)
+            drawn = normal if self.shape.prior == "standard" else self.latent[0] + normal @ self.latent[1:]
             with torch.no_grad():
-                values = self.network.decode(drawn, self._given(own)).numpy()
+                values = self.network.decode(torch.from_numpy(drawn), self._given(own)).numpy()
             if noisy:
                 values = values + spread * rng.standard_normal(values.shape, dtype=np.float32)
             values = values * self.scales[3] + self.scales[2]
@@ -182,20 +205,22 @@ class Pvae:
     def state(self) -> dict[str, NDArray[Any]]:
         """But for the prototypes."""
         weights = {f"network.{name}": weight.numpy() for name, weight in self.network.state_dict().items()}
-        return {"scales": self.scales, **weights}
+        return {"scales": self.scales, "latent": self.latent, **weights}
 
     @classmethod
     def restored(cls, shape: Shape, prototypes: NDArray[np.float32], arrays: Arrays) -> Pvae:
         scales = np.asarray(arrays["scales"])
         if scales.shape != (4, prototypes.shape[1]) or scales.dtype != np.float32 or scales[[1, 3]].min() <= 0:
             raise ValueError("the scales of the PVAE are not what they should be")
+        latent = np.asarray(arrays["latent"])
+        if latent.shape != (1 + shape.latent, shape.latent) or latent.dtype != np.float32:
+            raise ValueError("what z of the PVAE is drawn by is not what it should be")
         kept = under("network", arrays)
-        if any(len(array.shape) and array.size > 1 << 34 for array in kept.values()):
-            raise ValueError("the PVAE is too large")
         with torch.random.fork_rng(devices=[]):
             made = cls(shape, prototypes, scales)
+        made.latent = latent
         own = made.network.state_dict()
-        if set(own) != set(kept) or len(arrays) != len(kept) + 1:
+        if set(own) != set(kept) or len(arrays) != len(kept) + 2:
             raise ValueError("weights of the PVAE are missing or too many")
         for name, weight in own.items():
             if kept[name].shape != tuple(weight.shape) or kept[name].dtype != np.float32:

@@ -35,6 +35,8 @@ RELEASED = 0.005
 FURTHEST = 5.0
 #: Noise on the prototypes that the PVAE learns with, in their standard deviations.
 UNCERTAIN = 0.3
+#: What draws are widened or narrowed by at most, so that they vary as what was learnt from.
+WIDEST = 3.0
 #: Features drawn in one go.
 CHUNK = 1 << 14
 
@@ -93,7 +95,8 @@ class Pvae:
     """A fitted PVAE with the prototypes it draws around.
 
     prototypes  float32 (L, width)
-    scales      float32 (4, width): centre and spread of prototypes, centre and spread of what is modelled
+    scales      float32 (5, width): centre and spread of prototypes, centre and spread of what is modelled, and what
+                draws are widened by
     latent      float32 (1 + latent, latent): where z is drawn around, and what standard normal numbers are mixed by
     """
 
@@ -138,6 +141,15 @@ class Pvae:
         self.network.eval()
         if self.shape.prior == "fitted":
             self.latent = self._fitted_prior(features, train)
+            self.scales[4] = self._widening(features, train, rng)
+
+    def _widening(self, features: LabelFeatures, train: Rows, rng: np.random.Generator) -> NDArray[np.float64]:
+        """(width,): how much more features lie off their prototypes than draws do, for what was learnt from."""
+        chosen = np.sort(rng.permutation(len(train[0]))[:CHUNK])
+        rows, whose = (each[chosen] for each in train)
+        real = np.square(features.some(rows) - self.prototypes[whose], dtype=np.float64).mean(axis=0)
+        made = np.square(self.draw(whose, rng) - self.prototypes[whose], dtype=np.float64).mean(axis=0)
+        return np.sqrt(np.maximum(real, 1e-12) / np.maximum(made, 1e-12)).clip(1 / WIDEST, WIDEST)
 
     def _fitted_prior(self, features: LabelFeatures, train: Rows) -> NDArray[np.float32]:
         """Mean and covariance of z over what was learnt from: with outliers among them it is wider than N(0, I)."""
@@ -197,8 +209,9 @@ class Pvae:
                 values = self.network.decode(torch.from_numpy(drawn), self._given(own)).numpy()
             if noisy:
                 values = values + spread * rng.standard_normal(values.shape, dtype=np.float32)
-            values = values * self.scales[3] + self.scales[2]
-            made[start : start + len(own)] = values + (self.prototypes[own] if self.shape.residual else 0)
+            values = values * self.scales[3] + self.scales[2] + (self.prototypes[own] if self.shape.residual else 0)
+            off = values - self.prototypes[own]
+            made[start : start + len(own)] = self.prototypes[own] + off * self.scales[4]
         return made
 
     # keeping
@@ -210,7 +223,7 @@ class Pvae:
     @classmethod
     def restored(cls, shape: Shape, prototypes: NDArray[np.float32], arrays: Arrays) -> Pvae:
         scales = np.asarray(arrays["scales"])
-        if scales.shape != (4, prototypes.shape[1]) or scales.dtype != np.float32 or scales[[1, 3]].min() <= 0:
+        if scales.shape != (5, prototypes.shape[1]) or scales.dtype != np.float32 or scales[[1, 3, 4]].min() <= 0:
             raise ValueError("the scales of the PVAE are not what they should be")
         latent = np.asarray(arrays["latent"])
         if latent.shape != (1 + shape.latent, shape.latent) or latent.dtype != np.float32:
@@ -231,7 +244,7 @@ class Pvae:
 
 
 def _scales(shape: Shape, features: LabelFeatures, head: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Centres and spreads, float32 (4, width): of all prototypes, and of what head labels' features are seen as."""
+    """float32 (5, width): centres and spreads of all prototypes, and of what head labels' features are seen as."""
     every = features.prototypes[features.counts > 0].astype(np.float64)
     own = features.prototypes[head].astype(np.float64)
     within = features.variance(head)
@@ -239,6 +252,6 @@ def _scales(shape: Shape, features: LabelFeatures, head: NDArray[np.int64]) -> N
         centre, variance = np.zeros(features.width), within
     else:
         centre, variance = own.mean(axis=0), within + own.var(axis=0)
-    found = np.stack([every.mean(axis=0), every.std(axis=0), centre, np.sqrt(variance)])
+    found = np.stack([every.mean(axis=0), every.std(axis=0), centre, np.sqrt(variance), np.ones(features.width)])
     found[[1, 3]] = np.maximum(found[[1, 3]], 1e-4)  # numbers that never vary
     return found.astype(np.float32)

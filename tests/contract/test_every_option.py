@@ -165,6 +165,7 @@ VALUES: dict[str, list[Any]] = {
              {**UNIT_VECTOR, "bias": -1.0},             {**LABEL_TEXT, "bias": -1.0, "graph": True},
              {"part": "pooled", "bias": -1.0}],
     "shortlist": ["all-labels"],
+    "lightxml.shortlist": [SAMPLED],
     "vectors": ["glove-6b-50d"],
     "tmix.layers": [[1], [2]],
     "dense.model": ["other"],

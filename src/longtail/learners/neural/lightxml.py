@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from longtail.augment.base import LabelVectors
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -131,7 +133,7 @@ class LightXML(NeuralLearner):
     def restore(self, arrays: Arrays) -> None:
         self.many_ = None
         labels = arrays["labels"]
-        if labels.shape != (1,) or not self._has_groups(int(labels[0])):
+        if labels.shape != (1,) or labels.dtype != np.int64 or not self._has_groups(int(labels[0])):
             super().restore(arrays)
             return
         many = self._grouped()

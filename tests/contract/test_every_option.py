@@ -167,6 +167,7 @@ VALUES: dict[str, list[Any]] = {
     "shortlist": ["all-labels"],
     "lightxml.shortlist": [SAMPLED],
     "vectors": ["glove-6b-50d"],
+    "language": ["de", "en"],
     "tmix.layers": [[1], [2]],
     "dense.model": ["other"],
     "dense.file": ["vectors.npz"],

@@ -110,8 +110,8 @@ def laroberta(folder: str) -> Config:
 
 def lightxml(folder: str) -> Config:
     encoder = {"part": "first-tokens", "model": folder, "dropout": 0.0}
-    rates = {"rate": 0.005, "label_rate": 0.05, "average": 0.8, "average_every": 2}
-    return {"part": "lightxml", "encoder": encoder, **QUICK, "least_steps": 60, **rates}
+    rates = {"rate": 0.01, "label_rate": 0.05, "average": 0.8, "average_every": 2}
+    return {"part": "lightxml", "encoder": encoder, **QUICK, "least_steps": 150, **rates}
 
 
 #: Learners of short texts: small, without the dropout that many documents would need, and their own rates.

@@ -68,7 +68,7 @@ def test_the_mix_by_hand(scores: str) -> None:
     np.testing.assert_allclose(found.detach().numpy()[0], wanted, rtol=1e-5)
     logit = head(hidden, mask, torch.tensor([0]))
     by_hand = wanted @ head.vectors.weight[0].detach().numpy() + float(head.bias.weight[0, 0].detach())
-    assert float(logit[0, 0]) == pytest.approx(by_hand, rel=1e-5)
+    assert float(logit[0, 0].detach()) == pytest.approx(by_hand, rel=1e-5)
 
 
 @settings(max_examples=25, deadline=None)

@@ -38,7 +38,7 @@ CASES: dict[str, dict[str, Any]] = {
     "laroberta": {**ATTENTION, "part": "laroberta"},
     "xml-cnn": {**ATTENTION, "part": "xml-cnn", "encoder": CONVOLUTIONS},
     "lsan": {**ATTENTION, "part": "lsan"},
-    "httn": {**ATTENTION, "part": "httn", "rarest": 8, "draws": 2, "documents": 2},
+    "httn": {**ATTENTION, "part": "httn", "rarest": 5, "draws": 2, "documents": 2},
     "lightxml": {**ATTENTION, "part": "lightxml", "encoder": CONVOLUTIONS},
     "lightxml, groups": {**ATTENTION, **GROUPS, "part": "lightxml", "encoder": CONVOLUTIONS},
     "attentionxml, clusters": {

@@ -190,8 +190,7 @@ def learnt_map(drawn: Iterator[NDArray[np.float64]], wanted: NDArray[np.floating
         count += 1
     held: NDArray[np.float64] = np.full(wanted.shape[1], ridge * count, dtype=np.float64)
     held[-1] = 1e-9 * count  # the constant is free
-    found: NDArray[np.float64] = np.linalg.solve(square + np.diag(held + 1e-9), product)
-    return found
+    return np.asarray(np.linalg.solve(square + np.diag(held + 1e-9), product), dtype=np.float64)
 
 
 @torch.no_grad()

@@ -241,7 +241,7 @@ def test_context_vectors_are_open_behind_clusters(augment: dict[str, Any]) -> No
 def test_what_does_not_count_is_refused(folder: str) -> None:
     for options, message in (
         (
-            {"groups": "always", "shortlist": "sampled-labels"},
+            {"groups": "always", "shortlist": "all-labels"},
             "lightxml.shortlist counts only where there are no groups",
         ),
         ({"groups": "never", "bottleneck": 9}, "lightxml.bottleneck counts only where groups"),

@@ -41,7 +41,9 @@ class LightXML(NeuralLearner):
     head: Any = option(
         {"part": "pooled", "bias": -6.0, "strength": 30.0}, "what turns that into one score per label, without groups"
     )
-    shortlist: Any = option("all-labels", "which labels a loss is taken over, without groups")
+    shortlist: Any = option(
+        "sampled-labels", "which labels a loss is taken over, without groups (measured; LightXML: all-labels)"
+    )
     epochs: int | None = option(
         None, "passes over the documents; none: 10, more on small corpora, see least_steps (LightXML: 20 to 30)",
         low=1, high=100_000, only={"steps": None},
@@ -72,7 +74,7 @@ class LightXML(NeuralLearner):
 
     def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
         super()._check_parts(encoder, head, shortlist)
-        if self.groups == "always" and config_of(shortlist) != config_of(build("all-labels")):
+        if self.groups == "always" and config_of(shortlist) != config_of(build("sampled-labels")):
             raise UsageError("lightxml.shortlist counts only where there are no groups; leave it out")
         if self.groups != "never" and not isinstance(head, Pooled):
             raise UsageError(

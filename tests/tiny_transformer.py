@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def save_tiny_transformer(folder: Path, words: list[str]) -> str:
+def save_tiny_transformer(folder: Path, words: list[str], layers: int = 1) -> str:
     """A BERT of random weights with a tokeniser of whole words, as the library keeps them."""
     import tokenizers
     import torch
@@ -23,7 +23,7 @@ def save_tiny_transformer(folder: Path, words: list[str]) -> str:
         tokenizer_object=tokeniser, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
     ).save_pretrained(folder)
     config = transformers.BertConfig(
-        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=len(words),
+        hidden_size=32, num_hidden_layers=layers, num_attention_heads=2, intermediate_size=32, vocab_size=len(words),
         max_position_embeddings=32, pad_token_id=1, initializer_range=0.3,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):

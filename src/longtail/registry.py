@@ -97,6 +97,14 @@ register("attentionxml", "learner", f"{_NEURAL}.attentionxml:AttentionXML", "tex
          "BiLSTM and label-wise attention, with a label tree for many labels", "neural")
 register("laroberta", "learner", f"{_NEURAL}.laroberta:LaRoBERTa", "texts", "LaRoBERTa, Zhang et al. 2020",
          "Transformer and label-wise attention", "neural")
+register("lightxml", "learner", f"{_NEURAL}.lightxml:LightXML", "texts", "LightXML, Jiang et al. 2021",
+         "Transformer's first token, with groups of labels for many labels", "neural")
+register("lsan", "learner", f"{_NEURAL}.lsan:LSAN", "texts", "LSAN, Xiao et al. 2019",
+         "AttentionXML whose labels also look for words like those of their texts", "neural")
+register("httn", "learner", f"{_NEURAL}.httn:HTTN", "texts", "HTTN, Xiao et al. 2021",
+         "Separators of rare labels from a map that frequent labels teach", "neural")
+register("xml-cnn", "learner", f"{_NEURAL}.xml_cnn:XMLCNN", "texts", "XML-CNN, Liu et al. 2017",
+         "Convolutions along the words with dynamic max-pooling", "neural")
 register("astec", "learner", f"{_NEURAL}.astec:Astec", "texts", "Astec, Dahiya et al. 2021",
          "Short texts as weighted bags of words", "neural")
 register("astec-modules", "learner", f"{_NEURAL}.astec:AstecModules", "texts", "Astec, Dahiya et al. 2021",
@@ -115,14 +123,24 @@ register("bag", "encoder", f"{_NEURAL}.encoders.words:Bag", "tokens", "-",
          "Word embeddings as they are", "neural")
 register("transformer", "encoder", f"{_NEURAL}.encoders.transformer:Transformer", "tokens", "BERT, Devlin et al. 2019",
          "Any Hugging Face encoder, lower layers frozen if asked for", "neural")
+register("first-tokens", "encoder", f"{_NEURAL}.encoders.first_tokens:FirstTokens", "tokens",
+         "LightXML, Jiang et al. 2021", "One vector per text: a Transformer's first token, last layers", "neural")
+register("convolutions", "encoder", f"{_NEURAL}.encoders.convolutions:Convolutions", "tokens",
+         "XML-CNN, Liu et al. 2017", "Convolutions along the words, largest values of chunks, bottleneck", "neural")
 register("weighted-bag", "encoder", f"{_NEURAL}.encoders.short:WeightedBag", "tokens", "Astec, Dahiya et al. 2021",
          "Short texts: TF-IDF weighted sum of word embeddings", "neural")
 register("inception", "encoder", f"{_NEURAL}.encoders.inception:Inception", "tokens", _INCEPTION,
          "Short texts: convolutions along the embeddings, words as channels", "neural")
 register("label-attention", "head", f"{_NEURAL}.heads.label_attention:LabelAttention", "hidden",
          "AttentionXML, You et al. 2019", "One context vector per label", "neural")
+register("text-attention", "head", f"{_NEURAL}.heads.text_attention:TextAttention", "hidden", "LSAN, Xiao et al. 2019",
+         "One context vector per label, by self-attention and by the label's text, mixed", "neural")
+register("unit-vector", "head", f"{_NEURAL}.heads.unit_vector:UnitVector", "hidden", "HTTN, Xiao et al. 2021",
+         "One vector of unit length per document, a separator per label", "neural")
 register("pooled", "head", f"{_NEURAL}.heads.pooled:Pooled", "hidden", "-",
          "One vector per document, a separator per label", "neural")
+register("bottleneck", "head", f"{_NEURAL}.heads.bottleneck:Bottleneck", "hidden", "LightXML, Jiang et al. 2021",
+         "One vector per document through a narrow layer, a separator per label", "neural")
 register("label-text", "head", f"{_NEURAL}.heads.label_text:LabelText", "hidden", "DECAF, ECLARE, Mittal et al. 2021",
          "Label vectors made of the labels' texts, their neighbours' and free ones", "neural")
 register("sampled-labels", "shortlist", f"{_NEURAL}.shortlists.shared:SampledLabels", "labels", "-",

@@ -91,6 +91,12 @@ class Case:
 BILSTM = {"part": "bilstm", "size": 32, "hidden": 8}
 QUICK = {"epochs": 1, "least_steps": 30, "batch": 16, "warm_up": 4}
 ATTENTION = {"part": "attentionxml", "encoder": BILSTM, **QUICK}
+TEXT_ATTENTION = {"part": "text-attention", "inner": 16}
+LSAN = {**ATTENTION, "part": "lsan", "head": TEXT_ATTENTION}
+UNIT_VECTOR = {"part": "unit-vector", "size": 24}
+HTTN = {**ATTENTION, "part": "httn", "head": UNIT_VECTOR, "rarest": 6, "draws": 3}
+CONVOLUTIONS = {"part": "convolutions", "size": 16, "maps": 8, "bottleneck": 16, "dropout": 0.0}
+XML_CNN = {"part": "xml-cnn", "encoder": CONVOLUTIONS, **QUICK}
 TREE = {**ATTENTION, "least_steps": 18, "tree": "always", "branches": 2, "top": 4, "candidates": 3}
 FEWER = {**ATTENTION, "least_steps": 18}
 #: Every label is mixed, for the corpus is so small that some of its rare labels have no neighbour.
@@ -100,6 +106,12 @@ TAILMIX = {"part": "tailmix", "rarest": None}
 def laroberta(folder: str) -> Config:
     encoder = {"part": "transformer", "model": folder, "dropout": 0.0}
     return {"part": "laroberta", "encoder": encoder, **QUICK, "least_steps": 60, "rate": 0.005, "label_rate": 0.05}
+
+
+def lightxml(folder: str) -> Config:
+    encoder = {"part": "first-tokens", "model": folder, "dropout": 0.0}
+    rates = {"rate": 0.01, "label_rate": 0.05, "average": 0.8, "average_every": 2}
+    return {"part": "lightxml", "encoder": encoder, **QUICK, "least_steps": 150, **rates}
 
 
 #: Learners of short texts: small, without the dropout that many documents would need, and their own rates.
@@ -129,6 +141,19 @@ NEURAL = [
         "encoder": {**BILSTM, "skip": False, "hidden": 16, "dropout": 0.0, "dropout_words": 0.0},
     }),
     _neural("laroberta", laroberta),
+    _neural("lightxml", lightxml),
+    _neural("lightxml, groups", lambda folder: {
+        **lightxml(folder), "groups": "always", "group_size": 3, "candidates": 4, "bottleneck": 24,
+    }),
+    _neural("lsan", lambda folder: LSAN),
+    _neural("lsan, as published", lambda folder: {
+        **LSAN, "least_steps": 60, "start": "random", "shortlist": "all-labels", "rate": 0.02, "word_rate": 0.1,
+        "label_rate": 0.1, "encoder": {**BILSTM, "skip": False, "hidden": 16, "dropout": 0.0, "dropout_words": 0.0},
+        "head": {**TEXT_ATTENTION, "text_scores": "plain", "train_texts": False, "classifier": "shared", "hidden": 32,
+                 "document": False, "bias": -2.0},
+    }),
+    _neural("httn", lambda folder: {**HTTN, "least_steps": 60, "rate": 0.01, "label_rate": 0.05}),
+    _neural("xml-cnn", lambda folder: {**XML_CNN, "least_steps": 60, "rate": 0.01, "label_rate": 0.05}),
     _neural("astec", lambda folder: {**TITLES, "part": "astec"}),
     _neural("astec-modules", lambda folder: {
         **TITLES, "part": "astec-modules", "least_steps": 20, "cluster_size": 3, "nearest": 10, "random": 4,

@@ -14,13 +14,28 @@ pytest.importorskip("transformers")
 
 import scipy.sparse as sp
 import torch
-from contract_cases import ATTENDED, ATTENTION, BILSTM, INCEPTION, LABEL_TEXT, RESIDUAL, TITLES, WEIGHTED, laroberta
+from contract_cases import (
+    ATTENDED,
+    ATTENTION,
+    BILSTM,
+    CONVOLUTIONS,
+    INCEPTION,
+    LABEL_TEXT,
+    RESIDUAL,
+    TEXT_ATTENTION,
+    TITLES,
+    UNIT_VECTOR,
+    WEIGHTED,
+    laroberta,
+    lightxml,
+)
 from test_every_learner import check_scores, same_arrays
 
 from longtail.capabilities import SPACES
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.short import ShortTextEncoder
 from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
 from longtail.learners.neural.heads.label_text import LabelText
 from longtail.learners.neural.training.batches import Batch, token_tensors
@@ -32,6 +47,16 @@ RUN = Run(threads=1)
 HEADS = {
     "label-attention": {"part": "label-attention"},
     "label-attention, shared": {"part": "label-attention", "classifier": "shared", "hidden": 16},
+    "text-attention": TEXT_ATTENTION,
+    "text-attention, as published": {
+        **TEXT_ATTENTION,
+        "classifier": "shared",
+        "hidden": 16,
+        "text_scores": "plain",
+        "train_texts": False,
+    },
+    "unit-vector": UNIT_VECTOR,
+    "bottleneck": {"part": "bottleneck", "size": 5},
     "pooled": {"part": "pooled"},
     "label-text": LABEL_TEXT,
     "label-text, graph and attention": {**ATTENDED, "gelu": True, "start": "graph"},
@@ -40,11 +65,15 @@ HEADS = {
 ENCODERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "bilstm": lambda folder: BILSTM,
     "bag": lambda folder: {"part": "bag", "size": 16},
+    "convolutions": lambda folder: CONVOLUTIONS,
+    "convolutions, as published": lambda folder: {**CONVOLUTIONS, "skip": False},
     "weighted-bag": lambda folder: WEIGHTED,
     "weighted-bag, as published": lambda folder: {**WEIGHTED, "rectified": True, "residual": True},
     "inception": lambda folder: INCEPTION,
     "inception, as published": lambda folder: {**INCEPTION, "skip": False, "enhance": True, "channels": 40},
     "inception, routed": lambda folder: {**INCEPTION, "routed": True},
+    "first-tokens": lambda folder: lightxml(folder)["encoder"],
+    "first-tokens, frozen": lambda folder: {**lightxml(folder)["encoder"], "frozen": 1},
     "transformer": lambda folder: laroberta(folder)["encoder"],
     "transformer, frozen": lambda folder: {**laroberta(folder)["encoder"], "frozen": 1},
 }
@@ -161,7 +190,7 @@ def vectors(head: Head) -> tuple[Any, Any]:
     """One vector a token with its mask; one a document for heads that take no others."""
     hidden = torch.randn(B, T, WIDTH, generator=torch.Generator().manual_seed(3))
     mask = torch.arange(T)[None, :] < torch.tensor([4, 1, 2])[:, None]
-    return (hidden[:, 0] if "label texts" in head.capabilities.needs else hidden), mask
+    return (hidden[:, 0] if isinstance(head, LabelText) else hidden), mask
 
 
 def test_heads_give_a_logit_a_label(head: Head) -> None:
@@ -206,8 +235,12 @@ def test_encoders_with_heads(encoder_name: str, head_name: str, tiny_transformer
     encoder, head = (build(part) for part in options.values())
     assert isinstance(encoder, Encoder) and isinstance(head, Head)
     whole, reads_texts = not encoder.capabilities.per_token, "label texts" in head.capabilities.needs
-    config = {**TITLES, "part": "inceptionxml"} if whole else ATTENTION
-    if (head.capabilities.reads_tokens and whole) or (reads_texts and not whole):
+    short = isinstance(encoder, ShortTextEncoder)
+    if reads_texts and head.capabilities.reads_tokens:
+        with pytest.raises(UsageError, match="'text-attention'"):
+            build({**ATTENTION, **options})
+    config = {**TITLES, "part": "inceptionxml"} if short else {**ATTENTION, "part": "lsan"}
+    if (head.capabilities.reads_tokens and whole) or (isinstance(head, LabelText) and not short):
         with pytest.raises(UsageError, match=f"'{head_name.partition(',')[0]}'"):
             build({**config, **options})
         return

@@ -25,6 +25,7 @@ from longtail.labels import LabelIndex
 from longtail.part import Part, default_of
 from longtail.registry import Entry, build, config_of, entries, find
 from longtail.tagger import Tagger
+from tiny_transformer import save_tiny_transformer
 
 Config = dict[str, Any]
 #: Words that word vectors know: 40 of labels, 7 that labels share, and others.
@@ -63,6 +64,14 @@ INCEPTION: Config = {"part": "inception", "size": 80, "channels": 2, "window": 6
 FEW_STEPS: Config = {"least_steps": 8, "epochs": 1, "batch": 32, "warm_up": 3, "retune_epochs": 1}
 SAMPLED: Config = {"part": "sampled-labels", "negatives": 5}
 ATTENTION: Config = {"part": "attentionxml", "encoder": BAG, "shortlist": SAMPLED, **FEW_STEPS}
+TEXT_ATTENTION: Config = {"part": "text-attention", "bias": -3.0, "inner": 5}
+LSAN: Config = {**ATTENTION, "part": "lsan", "head": TEXT_ATTENTION}
+UNIT_VECTOR: Config = {"part": "unit-vector", "size": 6, "bias": -3.0}
+HTTN: Config = {**ATTENTION, "part": "httn", "head": UNIT_VECTOR, "retune_epochs": None, "draws": 2, "documents": 2}
+GROUPS: Config = {"groups": "always", "group_size": 4, "candidates": 2, "bottleneck": 5}
+FLAT: Config = {"groups": "never", "group_size": 100, "candidates": 32, "bottleneck": 256}
+CONVOLUTIONS: Config = {"part": "convolutions", "size": 6, "maps": 3, "bottleneck": 6}
+XML_CNN: Config = {"part": "xml-cnn", "encoder": CONVOLUTIONS, "shortlist": SAMPLED, **FEW_STEPS}
 SHORT: Config = {"encoder": WEIGHTED, "shortlist": SAMPLED, **FEW_STEPS}
 LABEL_TEXT: Config = {"part": "label-text", "bias": -4.0}
 CLUSTERS: Config = {"part": "label-clusters", "size": 4, "candidates": 3}
@@ -89,6 +98,10 @@ BASES: dict[str, Config] = {
     "join": {"parts": ["tfidf", {"part": "tfidf", "ngrams": 2}]},
     "attentionxml": {**ATTENTION, "tree": "always", "branches": 3, "top": 4, "candidates": 2, "least_steps": 4},
     "laroberta": {**ATTENTION, "part": "laroberta"},
+    "lightxml": {"encoder": CONVOLUTIONS, **FEW_STEPS, **GROUPS},
+    "lsan": LSAN,
+    "httn": HTTN,
+    "xml-cnn": XML_CNN,
     "astec": SHORT,
     "astec-modules": {**SHORT, "cluster_size": 3, "nearest": 8, "random": 3, "rerank_epochs": 1, "hard": 5,
                       "surrogate": 1, "least_steps": 4, "retune_epochs": None},
@@ -99,9 +112,12 @@ BASES: dict[str, Config] = {
                         "least_steps": 4},
     "bilstm": {"size": 12, "hidden": 6},
     "bag": BAG,
+    "convolutions": CONVOLUTIONS,
     "weighted-bag": WEIGHTED,
     "inception": INCEPTION,
     "label-attention": {"bias": -3.0},
+    "text-attention": TEXT_ATTENTION,
+    "unit-vector": UNIT_VECTOR,
     "label-text": LABEL_TEXT,
     "label-clusters": CLUSTERS,
     "sampled-labels": SAMPLED,
@@ -116,6 +132,7 @@ BESIDE: dict[str, Config] = {
     "metric": {"valid_share": 0.4, "least_steps": 40, "label_rate": 0.05},
     "attentionxml.shortlist": {"tree": "never", "branches": 8, "top": 2048, "candidates": 160},
     "label-clusters.negatives": {"surrogate": 1},
+    "lightxml.shortlist": FLAT,
     **{f"{name}.{rate}": {"encoder": BILSTM} for name in ("attentionxml", "laroberta") for rate in ("rate", "decay")},
     **{f"astec.{rate}": {"encoder": {**WEIGHTED, "residual": True}} for rate in ("rate", "decay")},
     "tailmix.fixed": {"most": 2},
@@ -128,6 +145,7 @@ EXCEPTIONS: dict[str, str] = {
     "dense.model": "another encoder is a folder or a download; tests/features/test_dense.py opens two",
     "dense.vectors": "needs a second file of vectors; tests/features/test_dense.py has some",
     "dense.file": "needs a file of vectors; tests/features/test_dense.py has some",
+    "first-tokens.model": "another encoder is a folder or a download; the fixture has one",
     "transformer.model": "another encoder is a folder or a download; the fixture has one",
     "attentionxml.flat": "acts where tree is auto; tests/learners/test_attentionxml_tree.py",
 }
@@ -144,10 +162,12 @@ VALUES: dict[str, list[Any]] = {
     "join.parts": [["tfidf", {"part": "tfidf", "sublinear": False}]],
     "join.weights": [[1.0, 3.0]],
     "dense.source": ["encoder"],
-    "encoder": [{**BAG, "size": 9}, {**WEIGHTED, "size": 9}, {**INCEPTION, "channels": 3}],
-    "head": [{"part": "label-attention", "bias": -1.0}, {**LABEL_TEXT, "bias": -1.0, "graph": True},
+    "encoder": [{**BAG, "size": 9}, {**CONVOLUTIONS, "maps": 4}, {**WEIGHTED, "size": 9}, {**INCEPTION, "channels": 3}],
+    "head": [{"part": "label-attention", "bias": -1.0}, {**TEXT_ATTENTION, "bias": -1.0},
+             {**UNIT_VECTOR, "bias": -1.0},             {**LABEL_TEXT, "bias": -1.0, "graph": True},
              {"part": "pooled", "bias": -1.0}],
     "shortlist": ["all-labels"],
+    "lightxml.shortlist": [SAMPLED],
     "vectors": ["glove-6b-50d"],
     "language": ["de", "en"],
     "tmix.layers": [[1], [2]],
@@ -161,9 +181,14 @@ INSIDE: dict[str, tuple[str, Config]] = {
     "bilstm": ("encoder", ATTENTION),
     "bag": ("encoder", ATTENTION),
     "transformer": ("encoder", {**ATTENTION, "part": "laroberta"}),
+    "first-tokens": ("encoder", {**XML_CNN, "part": "lightxml", "average": None}),
+    "convolutions": ("encoder", XML_CNN),
     "weighted-bag": ("encoder", {"part": "astec", **SHORT}),
     "inception": ("encoder", {"part": "inceptionxml", **SHORT}),
     "label-attention": ("head", ATTENTION),
+    "text-attention": ("head", LSAN),
+    "unit-vector": ("head", HTTN),
+    "bottleneck": ("head", XML_CNN),
     "pooled": ("head", {"part": "astec", **SHORT}),
     "label-text": ("head", {"part": "decaf", **SHORT}),
     "sampled-labels": ("shortlist", ATTENTION),
@@ -245,14 +270,20 @@ def cases() -> list[Any]:
     ]
 
 
+@pytest.fixture(scope="session")
+def two_layers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of an encoder that knows the corpus's words and nothing about them."""
+    return save_tiny_transformer(tmp_path_factory.mktemp("layers"), WORDS, layers=2)
+
+
 @pytest.mark.parametrize(("entry", "f"), cases())
 def test_an_option_acts_or_is_refused(entry: Entry, f: Field[Any], request: pytest.FixtureRequest) -> None:
     path = f"{entry.name}.{f.name}"
     if path in EXCEPTIONS or f.name in EXCEPTIONS:
         pytest.skip(EXCEPTIONS.get(path, EXCEPTIONS.get(f.name, "")))
     base = {"part": entry.name, **BASES.get(entry.name, {})}
-    if entry.name == "transformer":
-        base |= {"model": request.getfixturevalue("tiny_transformer")}
+    if entry.name in ("transformer", "first-tokens"):
+        base |= {"model": request.getfixturevalue("two_layers")}
     base |= BESIDE.get(path, BESIDE.get(f.name, {}))
     for other, wanted in f.metadata["only"].items():
         allowed = wanted if isinstance(wanted, tuple) else (wanted,)

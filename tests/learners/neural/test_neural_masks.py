@@ -27,6 +27,8 @@ ATTENTION = {
     "part": "attentionxml", "encoder": {"part": "bilstm", "size": 8, "hidden": 4}, "epochs": 1, "least_steps": 6,
     "batch": 16,
 }  # fmt: skip
+CONVOLUTIONS = {"part": "convolutions", "size": 8, "maps": 4, "bottleneck": 8}
+GROUPS = {"groups": "always", "group_size": 3, "candidates": 2, "bottleneck": 8}
 SAMPLED = {"part": "sampled-labels", "negatives": 3}
 CASES: dict[str, dict[str, Any]] = {
     **LEARNERS,
@@ -34,9 +36,17 @@ CASES: dict[str, dict[str, Any]] = {
     "astec, sampled": {**QUICK, "part": "astec", "shortlist": SAMPLED},
     "attentionxml": ATTENTION,
     "laroberta": {**ATTENTION, "part": "laroberta"},
+    "xml-cnn": {**ATTENTION, "part": "xml-cnn", "encoder": CONVOLUTIONS},
+    "lsan": {**ATTENTION, "part": "lsan"},
+    "httn": {**ATTENTION, "part": "httn", "rarest": 5, "draws": 2, "documents": 2},
+    "lightxml": {**ATTENTION, "part": "lightxml", "encoder": CONVOLUTIONS},
+    "lightxml, groups": {**ATTENTION, **GROUPS, "part": "lightxml", "encoder": CONVOLUTIONS},
+    "attentionxml, clusters": {
+        **ATTENTION, "tree": "never", "shortlist": {"part": "label-clusters", "size": 3, "candidates": 2},
+    },
     "attentionxml, sampled": {**ATTENTION, "shortlist": SAMPLED},
     "attentionxml, tree": {**ATTENTION, "tree": "always", "branches": 3, "top": 2, "candidates": 2},
-}
+}  # fmt: skip
 
 
 def masked(corpus: Corpus, target: float, weight: float = 0.0) -> Corpus:

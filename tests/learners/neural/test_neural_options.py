@@ -65,7 +65,10 @@ def test_an_option_without_effect_is_refused(config: dict[str, Any], named: str)
 def test_shortlists_that_do_not_go_together_are_refused() -> None:
     for name in ("attentionxml", "laroberta"):
         with pytest.raises(UsageError, match="which 'label-clusters' needs"):
-            build({"part": name, "shortlist": "label-clusters"})
+            build({"part": name, "shortlist": {"part": "label-clusters", "texts": True}})
+    with pytest.raises(UsageError, match="has a label tree in place of 'label-clusters'"):
+        build({"part": "attentionxml", "shortlist": "label-clusters"})
+    build({"part": "attentionxml", "shortlist": "label-clusters", "tree": "never"})
     with pytest.raises(UsageError, match="no use for 'label-clusters'"):
         build({"part": "astec-modules", "shortlist": "label-clusters"})
 

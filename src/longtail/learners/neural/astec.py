@@ -33,6 +33,7 @@ from longtail.learners.neural.memory import grouped, network_stages, token_stage
 from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.base import ListedLabels, Shortlist
 from longtail.learners.neural.shortlists.grouping import grouped_labels
+from longtail.learners.neural.shortlists.label_clusters import LabelClusters
 from longtail.learners.neural.training.network import Network, score_batches, vectors_of
 from longtail.learners.neural.training.task import Passes, Task, texts_of
 from longtail.learners.neural.training.weights import filled, weights_of
@@ -105,7 +106,7 @@ class AstecModules(ShortTextLearner):
             raise UsageError("'astec-modules' needs the encoder 'weighted-bag' and the head 'pooled'")
         if encoder.residual:
             raise UsageError("weighted-bag.residual has no effect in 'astec-modules', leave it out")
-        if "label texts" in shortlist.capabilities.needs:
+        if isinstance(shortlist, LabelClusters):
             raise UsageError(f"'astec-modules' has shortlists of its own, and no use for '{name_of(shortlist)}'")
         if not self._reranks:
             for name in ("hard", "rerank_share"):

@@ -23,8 +23,11 @@ from longtail.learners.linear.label_tree import Parabel
 from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.tree import Shape
 from longtail.learners.neural.base import NeuralLearner
+from longtail.learners.neural.encoders.base import Encoder
+from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.memory import grouped, network_stages, token_stage
-from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, true_first
+from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, Shortlist, true_first
+from longtail.learners.neural.shortlists.label_clusters import LabelClusters
 from longtail.learners.neural.training.module import Candidates, best_labels
 from longtail.learners.neural.training.task import Task, texts_of
 from longtail.learners.neural.training.weights import weights_of
@@ -54,6 +57,13 @@ class AttentionXML(NeuralLearner):
     candidates: int = option(
         160, "nodes per level whose children are looked at (C)", low=1, high=100_000, only=WITH_TREE
     )
+
+    def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
+        super()._check_parts(encoder, head, shortlist)
+        if isinstance(shortlist, LabelClusters) and self.tree != "never":
+            raise UsageError(
+                "'attentionxml' has a label tree in place of 'label-clusters'; set attentionxml.tree to never"
+            )
 
     def _has_tree(self, n_labels: int) -> bool:
         return self.tree == "always" or (self.tree == "auto" and n_labels > self.flat)

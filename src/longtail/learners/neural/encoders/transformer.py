@@ -127,7 +127,10 @@ class Transformer(Encoder):
                 model = AutoModel.from_pretrained(find_model(self.model), config=self.config_, trust_remote_code=False)
         else:
             model = pretrained.empty_model(self.options_, self.config_)
-        return TransformerNetwork(model.float(), self)
+        return self._network_of(model.float())
+
+    def _network_of(self, model: nn.Module) -> EncoderNetwork:
+        return TransformerNetwork(model, self)
 
     def states(self, network: EncoderNetwork, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
         """What the frozen layers make of every token, as float16 (tokens, width)."""
@@ -138,9 +141,9 @@ class Transformer(Encoder):
         if path is not None and path.exists():
             with contextlib.suppress(OSError, ValueError):
                 found = np.load(path, mmap_mode="r", allow_pickle=False)
-                if found.dtype == np.float16 and found.shape == (len(tokens.ids), network.width):
+                if found.dtype == np.float16 and found.shape == (len(tokens.ids), network.state_width):
                     return found
-        kept = np.empty((len(tokens.ids), network.width), dtype=np.float16)
+        kept = np.empty((len(tokens.ids), network.state_width), dtype=np.float16)
         with torch.inference_mode(), run.bar("Frozen layers", len(tokens)) as bar:
             for rows in in_length_order(tokens, 64):
                 ids, mask = token_tensors(tokens, rows)
@@ -194,7 +197,8 @@ class TransformerNetwork(EncoderNetwork):
         self.layers, self.frozen = len(self.stack), options.frozen
         if options.frozen > self.layers:
             raise UsageError(f"transformer.frozen is {options.frozen}, but {options.model} has {self.layers} layers")
-        self.width = self.word_width = int(model.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        self.state_width = int(model.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        self.width = self.word_width = self.state_width
         self.dropout = options.dropout
         if self.frozen:
             for part in (model.embeddings, *self.stack[: self.frozen]):
@@ -222,7 +226,7 @@ class TransformerNetwork(EncoderNetwork):
         mask = tokens != PAD
         try:
             with torch.no_grad():
-                own = self.encode(self.embed(tokens), mask, NONE)
+                own = TransformerNetwork.encode(self, self.embed(tokens), mask, NONE)
                 given = self.model(input_ids=(tokens - 1).clamp_min(0), attention_mask=mask.long())
             return torch.allclose(own[mask], given.last_hidden_state[mask], rtol=1e-3, atol=1e-4)
         except Exception:  # whatever another family's layers raise when they are called as these are
@@ -240,27 +244,27 @@ class TransformerNetwork(EncoderNetwork):
 
     def low(self, tokens: Tensor, mask: Tensor) -> Tensor:
         with torch.no_grad():
-            hidden, bias = self._embeddings(tokens), _bias(mask)
+            hidden = self._embeddings(tokens)
             for layer in self.stack[: self.frozen]:
-                hidden = _output(layer(hidden, bias))
+                hidden = run_layer(layer, hidden, mask)
         return hidden
 
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
         hidden = embedded
         for number, layer in enumerate(self.stack[self.frozen :], start=self.frozen + 1):
-            hidden = _output(layer(hidden, _bias(mask)))  # anew: texts that a hook mixes grow on the way
+            hidden = run_layer(layer, hidden, mask)
             if number == self.layers:
                 hidden = functional.dropout(hidden, self.dropout, self.training)
             hidden = hooks.apply_at(f"layer {number}", hidden)
         return hidden
 
 
-def _bias(mask: Tensor) -> Tensor:
-    """(B, 1, 1, T), added to attention scores: 0 for tokens, very small for padding."""
-    return torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, torch.finfo(torch.float32).min)[:, None, None]
-
-
-def _output(given: Tensor | tuple[Tensor, ...]) -> Tensor:
+def run_layer(layer: nn.Module, hidden: Tensor, mask: Tensor) -> Tensor:
+    """What a layer makes of vectors (B, T, width); the mask is read anew: texts that a hook mixes grow on the way."""
+    # (B, 1, 1, T), added to attention scores: 0 for tokens, very small for padding
+    least = torch.finfo(torch.float32).min
+    bias = torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, least)[:, None, None]
+    given: Tensor | tuple[Tensor, ...] = layer(hidden, bias)
     return given if isinstance(given, Tensor) else given[0]
 
 

@@ -63,17 +63,22 @@ class PooledNetwork(HeadNetwork):
 
     @torch.no_grad()
     def start(self, directions: Tensor, centre: Tensor, length: float) -> None:
+        """Directions are seen from the centre: where that is not 0, the bias takes its share of the product off."""
         known = directions.norm(dim=1) > 0
         if self.strength:
             self.vectors.weight[known] = directions[known] * self.strength
+            self.bias.weight[known] -= (self.vectors.weight[known] @ centre)[:, None]
+
+    def document(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """(B, width): one vector per document."""
+        if hidden.ndim == 2:
+            return hidden
+        if self.pooling == "first":
+            return hidden[:, 0]
+        return (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
     def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
-        if hidden.ndim == 2:
-            pooled = hidden
-        elif self.pooling == "first":
-            pooled = hidden[:, 0]
-        else:
-            pooled = (hidden * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+        pooled = self.document(hidden, mask)
         if labels.ndim == 1:
             return pooled @ self.vectors(labels).T + self.bias(labels)[:, 0]
         # a label of several lists is looked up once, and has one row of gradient

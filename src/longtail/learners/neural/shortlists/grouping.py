@@ -1,4 +1,4 @@
-"""Clusters of labels for learners of short texts."""
+"""Clusters of labels, by the words of their documents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from longtail.arrays import SparseRows, largest_entries
 from longtail.cluster.balanced import balanced
 from longtail.corpus import Corpus
+from longtail.errors import UsageError
+from longtail.features.tfidf import Tfidf
 from longtail.learners.neural.heads.base import LabelFacts
-from longtail.learners.neural.training.task import texts_of
+from longtail.learners.neural.training.task import label_texts, texts_of
 from longtail.run import Run
 from longtail.sparse import unit_rows
 
@@ -39,6 +41,22 @@ def grouped_labels(
     if facts.graph is not None:
         made = smoothed(facts.graph, sp.csr_matrix(made), run)
     return grouped(sp.csr_matrix(made), corpus.labels.frequency > head, size, run)
+
+
+def grouped_by_words(corpus: Corpus, size: int, run: Run, head: int = HEAD) -> NDArray[np.int32]:
+    """The same for learners whose encoder does not weigh words: by TF-IDF features made for the purpose."""
+    features = Tfidf()
+    try:
+        X = features.fit_transform(texts_of(corpus), run=run)
+    except UsageError:  # no word tells any two documents apart, and so none tells labels apart
+        nothing = sp.csr_matrix(sp.coo_array((corpus.n_labels, 1), dtype=np.float32))
+        return grouped(nothing, corpus.labels.frequency > head, size, run)
+    made = sp.csr_matrix(corpus.positives().T @ X)
+    empty = np.diff(made.indptr) == 0
+    if empty.any():
+        texts = features.transform(label_texts(corpus.labels), run=run)
+        made = sp.csr_matrix(made + sp.diags_array(empty.astype(np.float32)) @ texts)
+    return grouped(made, corpus.labels.frequency > head, size, run)
 
 
 def smoothed(graph: sp.csr_matrix, vectors: sp.csr_matrix, run: Run) -> sp.csr_matrix:

@@ -1,4 +1,4 @@
-"""Labels by way of clusters, the published pipelines of DECAF, ECLARE, InceptionXML+ and InceptionXML-LF.
+"""Labels by way of clusters, the published pipelines of DECAF, ECLARE, InceptionXML+, InceptionXML-LF and LightXML.
 
 Labels are clustered, a first network may learn the clusters alone (the surrogate task), and then clusters and labels
 are learnt together (see `mined`): a document is shown the labels of its best clusters.
@@ -27,7 +27,7 @@ from longtail.learners.neural.shortlists.base import (
     Shortlist,
     true_first,
 )
-from longtail.learners.neural.shortlists.grouping import grouped, grouped_labels
+from longtail.learners.neural.shortlists.grouping import grouped, grouped_by_words, grouped_labels
 from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, best_clusters, score
 from longtail.learners.neural.training.network import Network
 from longtail.learners.neural.training.task import Passes
@@ -67,7 +67,7 @@ class LabelClusters(Shortlist):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(needs=("label texts",))
+        return Capabilities(needs=("label texts",) if self.texts else ())
 
     def shown(self, sizes: Sizes, batch: int) -> tuple[int, bool]:
         return min(sizes.labels, self.candidates * self.size), True
@@ -114,14 +114,15 @@ class LabelClusters(Shortlist):
         corpus, run = task.corpus, task.fit.run
         if task.group_by is not None:
             return grouped(task.group_by(), corpus.labels.frequency > self.head_labels, self.size, run)
-        assert task.facts is not None
+        if task.facts is None:
+            return grouped_by_words(corpus, self.size, run, self.head_labels)
         return grouped_labels(learner.encoder, corpus, task.facts, self.size, run, self.head_labels)
 
     def _cluster_head(self, learner: NeuralLearner, network: Network, task: Task) -> HeadNetwork:
         part: Head = learner.head if self.texts else Pooled()
         made = part.network(network.encoder.width, network.encoder.word_width, self._count)
-        assert task.facts is not None
-        made.bind(network.encoder, task.facts.of_clusters(self.cluster_))
+        if task.facts is not None:
+            made.bind(network.encoder, task.facts.of_clusters(self.cluster_))
         return made
 
     @property

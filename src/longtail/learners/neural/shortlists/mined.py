@@ -42,6 +42,7 @@ class TwoHeads(HeadNetwork):
         self.cluster_block = None if dropout is None else Residual(width, dropout)
         self.label_block = None if dropout is None else Residual(width, dropout)
         self.detached = False
+        self.points = labels.points
 
     def rows(self) -> list[Tensor]:
         return [*self.clusters.rows(), *self.labels.rows()]
@@ -56,14 +57,33 @@ class TwoHeads(HeadNetwork):
         self.labels.start(directions, centre, length)
 
     def cluster_logits(self, hidden: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
-        own = hidden[:, -self.width :]
+        own = hidden[..., -self.width :]
         return self.clusters(own if self.cluster_block is None else self.cluster_block(own), mask, labels)
 
     def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
-        own = hidden[:, : self.width]
+        return self.labels(self._labels_own(hidden), mask, labels, hooks)
+
+    def _labels_own(self, hidden: Tensor) -> Tensor:
+        """What the head of the labels is shown."""
+        own = hidden[..., : self.width]
         if self.detached and self.training:
             own = own.detach()
-        return self.labels(own if self.label_block is None else self.label_block(own), mask, labels, hooks)
+        found: Tensor = own if self.label_block is None else self.label_block(own)
+        return found
+
+    # single pairs, where the labels' head opens them
+    def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        head: Any = self.labels
+        found: Tensor = head.contexts(self._labels_own(hidden), mask, documents, labels)
+        return found
+
+    def pair_logits(self, contexts: Tensor, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        head: Any = self.labels
+        found: Tensor = head.pair_logits(contexts, self._labels_own(hidden), mask, documents, labels)
+        return found
+
+    def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
+        return self.labels.classify(contexts, labels, hooks)
 
     def folded(self) -> HeadNetwork:
         made = TwoHeads(self.clusters.folded(), self.labels.folded(), self.width, None)

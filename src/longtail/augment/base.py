@@ -55,6 +55,9 @@ class Augmenter(Part):
         """For an augmenter that stands for a combination: the learner made of the one given, and the augmenters."""
         return None
 
+    def check(self, corpus: Corpus) -> None:
+        """Refuses a corpus, or options, that it cannot work with, before anything is trained."""
+
     def judged(self, corpus: Corpus, judge: Any, fit: Fit) -> Judged:
         """For one whose capabilities say `judge`: what the second stage of a fit learns from.
 

@@ -1,4 +1,4 @@
-"""Generators that are networks: soft prompts, windows, folders that are not what they should be, a network of one's own."""
+"""Generators that are networks: soft prompts, windows, folders that are not what they should be, one's own network."""
 
 from __future__ import annotations
 
@@ -78,38 +78,28 @@ def opened(folder: str) -> Filler:
 def test_every_layer_begins_with_its_own_vectors_and_the_rest_goes_on(folder: str) -> None:
     model = opened(folder).model
     prompt = DeepPrompt(model, 3)
-    seen: list[Any] = []
-    handles = [
-        layer.register_forward_pre_hook(
-            lambda _, args, kwargs: seen.append((args or [kwargs["hidden_states"]])[0]), with_kwargs=True
-        )  # fmt: skip
-        for layer in encoder_layers(model)
-    ]
     ids, mask = prompt.lengthened(torch.tensor([[5, 6, 7], [8, 9, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]]))
     assert ids.shape == (2, 6) and mask.tolist() == [[1] * 6, [1] * 5 + [0]]
-    with torch.no_grad():
-        plain = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        seen.clear()
-        with prompt.attached(model):  # its hooks come after those that watch, so look at what the layers gave
-            first = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        again = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-    assert not torch.allclose(plain[:, 3:], first[:, 3:]), "texts are read differently behind a prompt"
-    assert torch.equal(plain, again), "and as before without it"
-    for handle in handles:
-        handle.remove()
     inputs: list[Any] = []
-    with prompt.attached(model), torch.no_grad():
-        handles = [
-            layer.register_forward_pre_hook(
-                lambda _, args, kwargs: inputs.append((args or [kwargs["hidden_states"]])[0]), with_kwargs=True
-            )  # fmt: skip
-            for layer in encoder_layers(model)
-        ]
-        model.get_encoder()(input_ids=ids, attention_mask=mask)
+
+    def watch(_: Any, given: Any, named: Any) -> None:
+        inputs.append(given[0] if given else named["hidden_states"])
+
+    def encoded() -> Any:
+        with torch.no_grad():
+            return model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+
+    plain = encoded()
+    with prompt.attached(model):
+        handles = [layer.register_forward_pre_hook(watch, with_kwargs=True) for layer in encoder_layers(model)]
+        prompted = encoded()
     for handle in handles:
         handle.remove()
+    assert len(inputs) == 2
     for layer, hidden in enumerate(inputs):
         assert torch.equal(hidden[:, :3], prompt.vectors[layer].expand(2, -1, -1))
+    assert not torch.allclose(plain[:, 3:], prompted[:, 3:]), "texts are read differently behind a prompt"
+    assert torch.equal(plain, encoded()), "and as before without it"
 
 
 def test_only_the_prompt_learns_and_all_of_its_layers_do(folder: str) -> None:
@@ -193,7 +183,7 @@ def test_an_encoder_is_no_encoder_decoder(tmp_path: Path) -> None:
     from tiny_transformer import save_tiny_transformer
 
     folder = save_tiny_transformer(tmp_path / "bert", WORDS)
-    with pytest.raises(UsageError, match="the encoder-decoder '.*bert' cannot be opened"):
+    with pytest.raises(UsageError, match=r"the encoder-decoder '.*bert' cannot be opened"):
         generated(EncoderDecoder(model=folder), topics(), np.arange(2), 1, fit())
 
 

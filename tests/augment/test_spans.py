@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,7 +51,8 @@ def test_a_text_goes_through_its_gaps_and_back(
     labels: int, words: int, share: float, seed: int, mask_labels: bool
 ) -> None:
     text = tuple(f"w{n}" for n in range(words))
-    window = window_of([f"L{n}" for n in range(labels)], text, share, 8, np.random.default_rng(seed), mask_labels=mask_labels)  # fmt: skip
+    rng = np.random.default_rng(seed)
+    window = window_of([f"L{n}" for n in range(labels)], text, share, 8, rng, mask_labels=mask_labels)
     assert len(window.gaps) <= 8
     assert all(mask_labels or start >= labels for start, _ in window.gaps)
     masked = [" ".join(window.all_words[start:stop]) for start, stop in window.gaps]
@@ -69,4 +72,4 @@ def test_gaps_are_anywhere_even_in_short_texts() -> None:
 def test_the_share_is_kept(share: float) -> None:
     gaps = gaps_in(np.ones(200, dtype=bool), share, 200, np.random.default_rng(0))
     assert sum(stop - start for start, stop in gaps) == 200 * share
-    assert all(a[1] < b[0] for a, b in zip(gaps, gaps[1:], strict=False)), "neighbours are one gap"
+    assert all(a[1] < b[0] for a, b in pairwise(gaps)), "neighbours are one gap"

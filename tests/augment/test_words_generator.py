@@ -1,4 +1,4 @@
-"""Words of documents that share a label: what is written keeps more of the labels' words than filling without labels."""
+"""Words of documents that share a label: texts keep more of their labels' words than where labels have no say."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def written(corpus: Corpus, **options: object) -> list[str]:
 def test_texts_keep_their_labels_words_more_often_than_without_labels() -> None:
     corpus = topics()
     label = corpus.Y.indices
-    with_labels, without = (
-        np.mean([own_words(text, own) for text, own in zip(written(corpus, share=0.5, labels=given), label, strict=True)])
-        for given in (True, False)
-    )  # fmt: skip
+
+    def kept(labels: bool) -> float:
+        texts = written(corpus, share=0.5, labels=labels)
+        return float(np.mean([own_words(text, own) for text, own in zip(texts, label, strict=True)]))
+
+    with_labels, without = kept(True), kept(False)
     before = np.mean([own_words(text, own) for text, own in zip(corpus.texts or [], label, strict=True)])
     assert with_labels > 0.85 * before and without < 0.7 * before
 

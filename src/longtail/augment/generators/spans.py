@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ def cut(words: Sequence[str], size: int) -> list[tuple[str, ...]]:
     """Windows of nearly equal length, none longer than `size`; one, which may be empty, at least."""
     count = max(1, -(-len(words) // size))
     bounds = np.linspace(0, len(words), count + 1).round().astype(int)
-    return [tuple(words[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [tuple(words[a:b]) for a, b in pairwise(bounds)]
 
 
 def gaps_in(maskable: NDArray[np.bool_], share: float, most: int, rng: np.random.Generator) -> list[tuple[int, int]]:

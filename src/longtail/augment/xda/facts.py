@@ -21,7 +21,7 @@ def top_words(corpus: Corpus, labels: NDArray[np.int64], most: int = TOP) -> dic
     assert documents.texts is not None
     words, stream, start = words_of([text.lower() for text in documents.texts])
     n = len(documents)
-    counts = sp.csr_matrix((np.ones(len(stream), np.float32), stream, start), shape=(n, len(words)))
+    counts = sp.csr_matrix((np.ones(len(stream), np.float32), stream.copy(), start), shape=(n, len(words)))
     counts.sum_duplicates()
     counts.data[:] = 1
     weight = np.log(n / np.maximum(np.bincount(counts.indices, minlength=len(words)), 1)) + 1e-6

@@ -25,6 +25,7 @@ from longtail.labels import LabelIndex
 from longtail.part import Part, default_of
 from longtail.registry import Entry, build, config_of, entries, find
 from longtail.tagger import Tagger
+from tiny_seq2seq import save_tiny_seq2seq
 
 Config = dict[str, Any]
 #: Words that word vectors know: 40 of labels, 7 that labels share, and others.
@@ -107,6 +108,10 @@ BASES: dict[str, Config] = {
     "sampled-labels": SAMPLED,
     "tailmix": {"rarest": None, "neighbours": 4},
     "ssmix": {"warm_up": 0.0},
+    "xda": {"rarest": 3, "copies": 3},
+    # words are drawn, for so little training would fill no gap
+    "local": {"steps": 2, "minutes": 1.0, "width": 16, "layers": 1, "vocabulary": 300, "sample": True},
+    "encoder-decoder": {"steps": 2, "minutes": 1.0, "sample": True},
 }  # fmt: skip
 #: What must be set beside an option for it to count, where that is for the learner to refuse and not for `only`.
 BESIDE: dict[str, Config] = {
@@ -127,6 +132,7 @@ EXCEPTIONS: dict[str, str] = {
     "dense.vectors": "needs a second file of vectors; tests/features/test_dense.py has some",
     "dense.file": "needs a file of vectors; tests/features/test_dense.py has some",
     "transformer.model": "another encoder is a folder or a download; the fixture has one",
+    "encoder-decoder.model": "another network is a folder or a download; tests/augment/test_networks_generator.py",
     "attentionxml.flat": "acts where tree is auto; tests/learners/test_attentionxml_tree.py",
 }
 #: Values to try where the general ones do not show it.
@@ -148,6 +154,7 @@ VALUES: dict[str, list[Any]] = {
     "shortlist": ["all-labels"],
     "vectors": ["glove-6b-50d"],
     "tmix.layers": [[1], [2]],
+    "xda.generator": [{"part": "words", "share": 0.5}],
     "dense.model": ["other"],
     "dense.file": ["vectors.npz"],
     "dense.vectors": ["other.txt"],
@@ -166,8 +173,16 @@ INSIDE: dict[str, tuple[str, Config]] = {
     "all-labels": ("shortlist", ATTENTION),
     "label-clusters": ("shortlist", {"part": "decaf", **SHORT, "head": LABEL_TEXT}),
 }
+#: What generators write for.
+UNFILTERED: Config = {"part": "xda", "rarest": 3, "copies": 1, "filter": False}
 #: Words in their order, so that what changes their order counts.
 PAIRS: Config = {"part": "tfidf", "ngrams": 2}
+
+
+@pytest.fixture(scope="session")
+def tiny_seq2seq(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of an encoder-decoder that knows the words and nothing about them."""
+    return save_tiny_seq2seq(tmp_path_factory.mktemp("seq2seq"), WORDS, "bart")
 
 
 def run(entry: Entry, config: Config) -> Tagger:
@@ -186,6 +201,7 @@ def run(entry: Entry, config: Config) -> Tagger:
         "augmenter": {"learner": {**ATTENTION, "encoder": {**BILSTM, "depth": 2}}, "augment": [config]}
         if entry.extra or vectors
         else {"learner": PARABEL, "augment": [config], "features": PAIRS},
+        "generator": {"learner": PARABEL, "augment": [{**UNFILTERED, "generator": config}], "features": PAIRS},
         # a learner that leaves a re-ranker something to do
         "re-ranker": {"learner": {**PARABEL, "trees": 1, "eps": 5.0}, "rerank": [config]},
     }  # fmt: skip
@@ -249,6 +265,8 @@ def test_an_option_acts_or_is_refused(entry: Entry, f: Field[Any], request: pyte
     base = {"part": entry.name, **BASES.get(entry.name, {})}
     if entry.name == "transformer":
         base |= {"model": request.getfixturevalue("tiny_transformer")}
+    if entry.name == "encoder-decoder":
+        base |= {"model": request.getfixturevalue("tiny_seq2seq")}
     base |= BESIDE.get(path, BESIDE.get(f.name, {}))
     for other, wanted in f.metadata["only"].items():
         allowed = wanted if isinstance(wanted, tuple) else (wanted,)

@@ -48,7 +48,9 @@ class SpanGenerator(Generator):
     temperature: float = option(1.0, "of the draw: below 1 likely words are preferred", low=0.05, high=10,
                                 only={"sample": True})  # fmt: skip
     prompt: bool = option(True, "train soft vectors at every layer of the encoder; if not, none (paper's ablation)")
-    vectors: int = option(5, "soft vectors per layer, k (released code: 5)", low=1, high=200, only={"prompt": True})
+    prompt_length: int = option(
+        5, "soft vectors per layer, k (released code: 5)", low=1, high=200, only={"prompt": True}
+    )
     rate: float = option(0.3, "learning rate of the soft vectors (released code: 0.3)", low=1e-6, high=10,
                          only={"prompt": True})  # fmt: skip
     steps: int = option(3000, "optimiser steps of the soft vectors, at most", low=0, only={"prompt": True})
@@ -97,13 +99,13 @@ class SpanGenerator(Generator):
 
     def _with_prompt(self, filler: Filler, arrays: Arrays) -> Filler:
         if self.prompt:
-            filler.prompt = DeepPrompt(filler.model, self.vectors)
+            filler.prompt = DeepPrompt(filler.model, self.prompt_length)
             with torch.no_grad():
                 filler.prompt.vectors.copy_(torch.from_numpy(np.array(arrays["prompt"])))
         return filler
 
     def _train_prompt(self, filler: Filler, documents: Documents, fit: Fit, until: float) -> NDArray[np.float32]:
-        filler.prompt = DeepPrompt(filler.model, self.vectors)
+        filler.prompt = DeepPrompt(filler.model, self.prompt_length)
         filler.model.requires_grad_(False)
         optimiser = torch.optim.AdamW(filler.prompt.parameters(), lr=self.rate, weight_decay=1e-5)
         batches = endless(lambda rng: documents.drawn(filler, rng), fit.run.rng("soft prompt"))

@@ -156,11 +156,11 @@ register("retune", "augmenter", "longtail.augment.retune:Retune", "texts", "-",
          "Second stage without anything generated: rare documents again, frequent labels masked")
 register("xda", "augmenter", "longtail.augment.xda.part:Xda", "texts", "XDA, Xu et al. 2024",
          "Second stage: documents of rare labels written anew, filtered, frequent labels masked")
-register("words", "generator", "longtail.augment.generators.words:Words", "texts", "-",
+register("words", "generator", "longtail.augment.generate.words:Words", "texts", "-",
          "Gaps filled with words of documents that share a label; takes seconds")
-register("local", "generator", "longtail.augment.generators.local:Local", "texts", "T5, Raffel et al. 2020",
+register("local", "generator", "longtail.augment.generate.local:Local", "texts", "T5, Raffel et al. 2020",
          "Gaps filled by a small T5 trained on the corpus itself, within a time budget", "neural")
-register("encoder-decoder", "generator", "longtail.augment.generators.encoder_decoder:EncoderDecoder", "texts",
+register("encoder-decoder", "generator", "longtail.augment.generate.encoder_decoder:EncoderDecoder", "texts",
          "XDA, Xu et al. 2024", "Gaps filled by a pre-trained T5 or BART with a soft prompt", "neural")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
          "Context vectors of rare labels mixed with a neighbour's; no gain measured", "neural")

@@ -16,12 +16,12 @@ pytest.importorskip("transformers")
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from longtail.augment.generators.encoder_decoder import EncoderDecoder  # noqa: E402
-from longtail.augment.generators.filler import Filler  # noqa: E402
-from longtail.augment.generators.kept import generated, kept_folder  # noqa: E402
-from longtail.augment.generators.local import Local  # noqa: E402
-from longtail.augment.generators.prompt import DeepPrompt, encoder_layers  # noqa: E402
-from longtail.augment.generators.spans import Window  # noqa: E402
+from longtail.augment.generate.encoder_decoder import EncoderDecoder  # noqa: E402
+from longtail.augment.generate.filler import Filler  # noqa: E402
+from longtail.augment.generate.kept import generated, kept_folder  # noqa: E402
+from longtail.augment.generate.local import Local  # noqa: E402
+from longtail.augment.generate.prompt import DeepPrompt, encoder_layers  # noqa: E402
+from longtail.augment.generate.spans import Window  # noqa: E402
 from longtail.augment.xda.part import Xda  # noqa: E402
 from longtail.corpus import Corpus  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402

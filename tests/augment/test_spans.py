@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.augment.generators.spans import Window, cut, gaps_in, label_words, window_of
+from longtail.augment.generate.spans import Window, cut, gaps_in, label_words, window_of
 
 SIGNS = [f"<{n}>" for n in range(9)]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from longtail.augment.generators.kept import generated
-from longtail.augment.generators.words import Words, WordWriter, joined, words_of
+from longtail.augment.generate.kept import generated
+from longtail.augment.generate.words import Words, WordWriter, joined, words_of
 from longtail.augment.xda.made import word_overlap
 from longtail.corpus import Corpus
 from longtail.fit import Fit

@@ -24,7 +24,7 @@ WORDS = [f"w{n}" for n in range(30)]
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from longtail.augment.generators.networks import SpanWriter
+from longtail.augment.generate.networks import SpanWriter
 from longtail.cli import run
 write, log, wait_at = SpanWriter.write, Path(sys.argv[1]), int(sys.argv[2])
 

@@ -13,6 +13,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.part import Part, shown_name
+from longtail.plan import Sizes, Stage
 from longtail.run import Run
 
 
@@ -56,7 +57,11 @@ class Augmenter(Part):
         return None
 
     def check(self, corpus: Corpus) -> None:
-        """Refuses a corpus, or options, that it cannot work with, before anything is trained."""
+        """Refuses a corpus that it can make nothing of, before any work."""
+
+    def plan_judged(self, learner: Any, sizes: Sizes, run: Run) -> list[Stage]:
+        """For one whose capabilities say `judge`: what `judged` needs beside what the learner left."""
+        return []
 
     def judged(self, corpus: Corpus, judge: Any, fit: Fit) -> Judged:
         """For one whose capabilities say `judge`: what the second stage of a fit learns from.

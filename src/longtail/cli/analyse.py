@@ -1,4 +1,4 @@
-"""longtail analyse: what the weights of trained models look like, and what Taug changes."""
+"""longtail analyse: what the weights of trained models look like, and what Taug and XDA change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli import options
+from longtail.cli import analyse_xda, options
 from longtail.cli.compare import names_of
 from longtail.cli.console import note, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from longtail.analyse.norms import Norms
     from longtail.tagger import Tagger
 
-app = typer.Typer(no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug.")
+app = typer.Typer(
+    no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug and XDA."
+)
+
+app.command()(analyse_xda.xda)
 
 _Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]
 _Png = Annotated[Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)]

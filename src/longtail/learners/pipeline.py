@@ -122,11 +122,11 @@ class Pipeline(Learner):
         run = fit.run
         self.forget()
         self.check(corpus)
-        for part in self.augment:
-            part.check(corpus)
         if not corpus.labels.documents:
             corpus = corpus.counted()
         labels, given = corpus.labels, corpus
+        for part in self.augment:
+            part.check(corpus)
         corpus = self._rewritten(corpus, "texts", run)
         self.features_ = self._maker_of_features(corpus)
         if self.features_ is not None:

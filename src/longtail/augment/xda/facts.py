@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.augment.generators.words import words_of
+from longtail.augment.generate.words import words_of
 from longtail.augment.xda.made import Made
 from longtail.corpus import Corpus
 

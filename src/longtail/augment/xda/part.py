@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.augment.base import Augmenter, Judged
-from longtail.augment.generators.base import Generator
-from longtail.augment.generators.kept import generated
+from longtail.augment.generate.base import Generator
+from longtail.augment.generate.kept import generated
 from longtail.augment.rare_rows import documents_with, masked_weights
 from longtail.augment.xda.filtering import DEPTH, best_share, consistency, divergence, scaled
 from longtail.augment.xda.made import Made, empty
@@ -79,7 +79,7 @@ class Xda(Augmenter):
         return Capabilities(spaces=(self.space,), judge=True, needs=("texts",))
 
     # what a fit needs
-    def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
+    def plan_judged(self, learner: Any, sizes: Sizes, run: Run) -> list[Stage]:
         made = self._all_made(sizes)
         added = made.texts_bytes - sizes.texts_bytes + 100 * (made.documents - sizes.documents)
         judging = 12 * DEPTH * 8 * (made.documents - sizes.documents) if self.filter else 0

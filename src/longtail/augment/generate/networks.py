@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from longtail.augment.generators.base import Generator, Writer
-from longtail.augment.generators.filler import Filler, endless, torch_seed
-from longtail.augment.generators.kept import keep_arrays, kept_arrays
-from longtail.augment.generators.prompt import DeepPrompt
-from longtail.augment.generators.spans import LABEL_SHARE, Window, cut, label_words, window_of
+from longtail.augment.generate.base import Generator, Writer
+from longtail.augment.generate.filler import Filler, endless, torch_seed
+from longtail.augment.generate.kept import keep_arrays, kept_arrays
+from longtail.augment.generate.prompt import DeepPrompt
+from longtail.augment.generate.spans import LABEL_SHARE, Window, cut, label_words, window_of
 from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.part import Arrays, option, prefixed, under

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.augment.generators.base import Generator
+from longtail.augment.generate.base import Generator
 from longtail.corpus import Corpus
 from longtail.errors import LongtailError
 from longtail.fit import Fit

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from longtail.augment.generators.filler import Filler, endless
-from longtail.augment.generators.networks import Documents, SpanGenerator
+from longtail.augment.generate.filler import Filler, endless
+from longtail.augment.generate.networks import Documents, SpanGenerator
 from longtail.fit import Fit
 from longtail.part import Arrays, option
 

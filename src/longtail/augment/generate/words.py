@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import Ints, Longs, mixed_bits, njit
-from longtail.augment.generators.base import Generator, Writer
+from longtail.augment.generate.base import Generator, Writer
 from longtail.corpus import Corpus
 from longtail.fit import Fit
 from longtail.part import option

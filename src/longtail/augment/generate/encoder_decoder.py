@@ -8,8 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from longtail.augment.generators.filler import Filler
-from longtail.augment.generators.networks import Documents, SpanGenerator
+from longtail.augment.generate.filler import Filler
+from longtail.augment.generate.networks import Documents, SpanGenerator
 from longtail.errors import UsageError, first_line
 from longtail.features.pretrained import checksum, encoder_files, encoder_folder
 from longtail.fit import Fit

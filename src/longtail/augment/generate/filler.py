@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longtail.augment.generators.prompt import DeepPrompt
-from longtail.augment.generators.spans import Window
+from longtail.augment.generate.prompt import DeepPrompt
+from longtail.augment.generate.spans import Window
 from longtail.errors import UsageError
 from longtail.run import Run
 

@@ -22,7 +22,7 @@ ROWS = papers.rows()
 def test_rows_are_whole_and_differ() -> None:
     taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
     assert all(row.title and row.paper and row.note for row in ROWS.values())
-    assert len(ROWS) == 55 and len(set(taggers.values())) == len(taggers)
+    assert len(ROWS) == 66 and len(set(taggers.values())) == len(taggers)
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
@@ -140,6 +140,53 @@ def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
 def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
     neural = {name for name in ROWS if "attentionxml" in name or "laroberta" in name}
     assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
+
+
+XDA = {"part": "xda"}
+DUPLICATES = {"part": "retune", "rows": "duplicates", "copies": 2}
+#: The rows of XDA's tables, its ablations and its controls: recipe -> the augmenter.
+XDA_ROWS: dict[str, dict[str, Any]] = {
+    "xda": XDA,
+    "xda-local": XDA | {"generator": "local"},
+    "xda-no-prompt": XDA | {"generator": {"part": "local", "prompt": False}},
+    "xda-no-filter": XDA | {"filter": False, "copies": 2},
+    "xda-no-mask": XDA | {"mask": False},
+    "xda-no-labels": XDA | {"generator": {"part": "words", "labels": False}},
+    "xda-class-weights": XDA | {"mask": False, "class_weights": True},
+    "xda-retuned": {"part": "retune", "rows": "none"},
+    "xda-duplicates": DUPLICATES,
+    "xda-duplicates-masked": DUPLICATES | {"mask": True},
+}
+
+
+@pytest.mark.parametrize("name", XDA_ROWS)
+def test_rows_of_xda_differ_in_the_augmenter_only(name: str) -> None:
+    recipe = ROWS[name]
+    assert recipe.learner == ROWS["xda"].learner and recipe.augment == [config_of(build(XDA_ROWS[name]))]
+    assert papers.find(name).override(learner="one-vs-all").learner["part"] == "one-vs-all", "any learner may take its place"
+
+
+def test_controls_of_xda_copy_as_much_as_it_keeps() -> None:
+    (xda,) = ROWS["xda"].augment
+    assert round(xda["copies"] * xda["keep"]) == 2 == ROWS["xda-no-filter"].augment[0]["copies"]
+    assert xda["rarest"] == config_of(build(DUPLICATES))["rarest"]
+
+
+@pytest.mark.parametrize("name", [*XDA_ROWS, "xda-printed"])
+def test_rows_of_xda_quote_no_figures_of_other_corpora(name: str) -> None:
+    assert "do not compare" in ROWS[name].note and not re.search(r"\d\.\d", ROWS[name].note)
+
+
+def test_published_figures_are_kept_apart_from_rows_and_stand_on_the_page() -> None:
+    found = papers.published("xda")
+    assert list(found) == ["x-transformer", "xlnet-aplc", "depl-c", "lightxml", "xda"]
+    page = (Path(__file__).resolve().parents[2] / "docs" / "methods" / "xda.md").read_text(encoding="utf-8")
+    for method in found.values():
+        row = " | ".join(
+            [method["title"], *("/".join(f"{n:.2f}" for n in figures) for figures in list(method.values())[1:])]
+        )
+        assert row in page
+    assert papers.published("tailmix") == {}
 
 
 SHORT_TEXT = ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf")

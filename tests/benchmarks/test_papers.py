@@ -163,7 +163,9 @@ XDA_ROWS: dict[str, dict[str, Any]] = {
 def test_rows_of_xda_differ_in_the_augmenter_only(name: str) -> None:
     recipe = ROWS[name]
     assert recipe.learner == ROWS["xda"].learner and recipe.augment == [config_of(build(XDA_ROWS[name]))]
-    assert papers.find(name).override(learner="one-vs-all").learner["part"] == "one-vs-all", "any learner may take its place"
+    assert papers.find(name).override(learner="one-vs-all").learner["part"] == "one-vs-all", (
+        "any learner may take its place"
+    )
 
 
 def test_controls_of_xda_copy_as_much_as_it_keeps() -> None:
@@ -182,9 +184,8 @@ def test_published_figures_are_kept_apart_from_rows_and_stand_on_the_page() -> N
     assert list(found) == ["x-transformer", "xlnet-aplc", "depl-c", "lightxml", "xda"]
     page = (Path(__file__).resolve().parents[2] / "docs" / "methods" / "xda.md").read_text(encoding="utf-8")
     for method in found.values():
-        row = " | ".join(
-            [method["title"], *("/".join(f"{n:.2f}" for n in figures) for figures in list(method.values())[1:])]
-        )
+        title, *figures = method.values()
+        row = " | ".join([title, *("/".join(f"{figure:.2f}" for figure in own) for own in figures)])
         assert row in page
     assert papers.published("tailmix") == {}
 

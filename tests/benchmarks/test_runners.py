@@ -16,6 +16,7 @@ import neural_tail
 import peers_rows
 import quality
 import tail
+import xda
 from longtail.corpus import Corpus
 from longtail.recipe import Recipe
 from longtail.registry import config_of
@@ -39,6 +40,14 @@ def test_shorter_texts_change_nothing_else_of_the_encoder(setting: str) -> None:
 def test_neural_rows_have_taggers(row: dict[str, Any]) -> None:
     if row["setting"] != neural_tail.ENSEMBLE:
         assert config_of(neural_tail.tagger_of(row).learner)["part"] == row["learner"]
+
+
+@pytest.mark.parametrize("row", xda.rows(), ids=lambda row: row["row"])
+def test_xda_rows_have_taggers(row: dict[str, Any]) -> None:
+    tagger = xda.tagger_of(row)
+    assert config_of(tagger.learner)["part"] == row["learner"] and tagger.threads == 1
+    assert bool(tagger.augment) == (row["setting"] != "plain")
+    assert row["setting"] not in xda.SEARCHED or row["corpus"].endswith(xda.HELD_OUT), "never on test documents"
 
 
 @pytest.mark.parametrize("row", label_text.rows(), ids=lambda row: row["row"])

@@ -114,6 +114,17 @@ def test_statistics_tell_how_far_copies_are_from_their_sources() -> None:
     assert 0.5 < found["word_overlap"] < 1 and 0 < found["masked_pairs"] < found["pairs"]
 
 
+def test_the_plan_knows_its_stages() -> None:
+    corpus = small()
+    tagger = Tagger("parabel", augment=[{"part": "xda", "rarest": 10}])
+    stages = tagger.plan(corpus, run=Run(threads=1)).stages
+    names = [stage.name for stage in stages]
+    assert names.index("xda: generate") < names.index("xda: filter") < names.index("second stage: documents")
+    more = Tagger("parabel", augment=[{"part": "xda", "rarest": 10, "copies": 40}]).plan(corpus, run=Run(threads=1))
+    by_name = {stage.name: stage for stage in more.stages}
+    assert all(by_name[name].peak > stages[names.index(name)].peak for name in ("xda: generate", "xda: filter"))
+
+
 # --- what learners make of it
 
 

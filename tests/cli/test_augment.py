@@ -44,7 +44,9 @@ def test_what_is_written_is_read_again_with_its_mask(command: Command, train: Pa
     assert corpus.labels.frequency.tolist() == read(train).labels.frequency.tolist(), "copies are never counted"
     assert corpus.origins()[60:].tolist() == [int(line["augmented_from"][1:]) for line in found]
     assert command("train", train, out, "-o", tmp_path / "model", "--learner", "bonsai").code == 0
-    assert "'rare 0'" not in command("inspect", tmp_path / "model").err
+    both = write_jsonl(tmp_path / "both.jsonl", [*lines(train), *found])
+    refused = command("split", both, "-o", tmp_path / "parts")
+    assert refused.line.endswith("holds texts that longtail augment made; split the documents before")
 
 
 def test_an_edited_file_is_what_counts(command: Command, train: Path, tmp_path: Path) -> None:

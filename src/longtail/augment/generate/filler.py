@@ -21,6 +21,8 @@ from longtail.run import Run
 BATCH = 16
 #: New tokens per token that was masked, and beside: what a gap may grow to.
 GROWTH, BESIDE = 2, 16
+#: Stands for the limit of networks that count places from one another, and so have none.
+RELATIVE = 1 << 16
 
 
 @dataclass(eq=False)
@@ -47,7 +49,7 @@ class Filler:
         config = model.config
         positions = getattr(config, "max_position_embeddings", None)
         if positions is None or config.model_type in ("t5", "mt5", "umt5"):
-            positions = 1 << 16  # places are relative
+            positions = RELATIVE
         if len(sentinels) > 1:
             return cls(tokeniser, model, sentinels, int(positions))
         if tokeniser.token_to_id("<mask>") is None:
@@ -68,9 +70,12 @@ class Filler:
         return found
 
     def fits(self, window: Window) -> bool:
-        """Whether the encoder can read it whole."""
-        room = self.limit - (0 if self.prompt is None else self.prompt.count)
-        return len(self._encoded([window.source(self.signs, self.separator)])[0]) <= room
+        """Whether the encoder can read it, and the decoder write it, whole."""
+        if self.limit >= RELATIVE:
+            return True
+        room = self.limit - 2 - (0 if self.prompt is None else self.prompt.count)
+        read, written = self._encoded([window.source(self.signs, self.separator), " ".join(window.words)])
+        return max(len(read), len(written)) <= room
 
     # numbers of texts
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
@@ -108,9 +113,12 @@ class Filler:
     def train(
         self, batches: Iterable[Sequence[Window]], optimiser: torch.optim.Optimizer, steps: int, until: float, bar: Any
     ) -> int:
-        """Optimiser steps until there are enough, or it is late (`until`, of time.monotonic); how many were done."""
+        """Optimiser steps until there are enough, or it is late (`until`, of time.monotonic); how many were done.
+
+        bar  is moved on by 100 in all, by steps or by time, whichever is sooner done
+        """
         self.model.train()
-        done = 0
+        done, shown, began = 0, 0.0, time.monotonic()
         for windows in batches:
             if done >= steps or time.monotonic() >= until:
                 break
@@ -120,7 +128,10 @@ class Filler:
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimiser.step()
             done += 1
-            bar.advance(1)
+            spent = (time.monotonic() - began) / max(until - began, 1e-9)
+            share = min(100.0, 100 * max(done / steps, spent))
+            bar.advance(share - shown)
+            shown = share
         self.model.eval()
         return done
 
@@ -143,7 +154,7 @@ class Filler:
         ids, mask = self._sources(windows)
         longest = max(map(len, self._targets(windows)))
         drawn = {"do_sample": False} if temperature is None else {"do_sample": True, "temperature": temperature}
-        most = GROWTH * longest + BESIDE if self.sentinels else longest + BESIDE
+        most = min(GROWTH * longest + BESIDE if self.sentinels else longest + BESIDE, self.limit - 2)
         with self._prompted():
             found = self.model.generate(
                 input_ids=ids, attention_mask=mask, max_new_tokens=most, min_new_tokens=1, num_beams=1,

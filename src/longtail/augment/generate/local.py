@@ -50,7 +50,7 @@ class Local(SpanGenerator):
         optimiser = torch.optim.Adafactor(filler.model.parameters(), lr=self.network_rate)
         batches = endless(lambda rng: documents.drawn(filler, rng), fit.run.rng("local"))
         late = began + (until - began) * (NETWORK_SHARE if self.prompt else 1)
-        with fit.run.bar("Generator", self.steps) as bar:
+        with fit.run.bar("Generator", 100) as bar:
             filler.train(batches, optimiser, self.steps, late, bar)
         arrays: dict[str, NDArray[Any]] = {
             f"weight.{name}": tensor.detach().numpy().copy() for name, tensor in filler.model.named_parameters()

@@ -109,7 +109,7 @@ class SpanGenerator(Generator):
         filler.model.requires_grad_(False)
         optimiser = torch.optim.AdamW(filler.prompt.parameters(), lr=self.rate, weight_decay=1e-5)
         batches = endless(lambda rng: documents.drawn(filler, rng), fit.run.rng("soft prompt"))
-        with fit.run.bar("Soft prompt", self.steps) as bar:
+        with fit.run.bar("Soft prompt", 100) as bar:
             filler.train(batches, optimiser, self.steps, until, bar)
         found: NDArray[np.float32] = filler.prompt.vectors.detach().numpy()
         return found

@@ -23,7 +23,7 @@ from longtail.run import Run
 from longtail.sparse import starts_of
 
 #: Documents looked at for a word that follows the same word, and places looked at in each.
-TRIES, PLACES = 6, 400
+TRIES, PLACES = 4, 200
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -38,7 +38,7 @@ class Words(Generator):
         length = sizes.texts_bytes // max(1, sizes.documents)
         # a word takes its bytes and an offset while words are counted, and then four bytes
         reading = int(3.5 * sizes.characters)
-        seconds = sizes.characters / 2e7 + texts * length / 2e6
+        seconds = sizes.characters / 6e7 + texts * length / 2.5e7
         return [Stage("generate", seconds, reading + 3 * texts * length, texts * length)]
 
     def opened(self, corpus: Corpus, fit: Fit) -> Writer:

@@ -82,7 +82,9 @@ class Xda(Augmenter):
     def plan_judged(self, learner: Any, sizes: Sizes, run: Run) -> list[Stage]:
         made = self._all_made(sizes)
         added = made.texts_bytes - sizes.texts_bytes + 100 * (made.documents - sizes.documents)
-        judging = 12 * DEPTH * 8 * (made.documents - sizes.documents) if self.filter else 0
+        # scores as lists and what is computed of them, beside the features that the judge reads
+        judging = 96 * DEPTH * (made.documents - sizes.documents) + 2 * (made.X_bytes - sizes.X_bytes)
+        judging = judging if self.filter else 0
         writing = self.generator.plan_writing(sizes, made.documents - sizes.documents, run)
         return [*writing, Stage("filter", judging / 1e7, judging + added, 0)]
 

@@ -201,6 +201,10 @@ def test_what_was_trained_and_generated_is_kept_by_content(bart: str, monkeypatc
     files[0].write_text("[]")  # damaged: made again
     files[1].write_text("no JSON")
     assert generated(part, corpus, np.arange(40), 1, fit()) == one and len(calls) == 6
+    (trained,) = (kept_folder(fit().run) or Path()).glob("*.safetensors")
+    trained.write_bytes(trained.read_bytes()[:-8])
+    assert generated(part, corpus, np.arange(40), 1, fit()) == one and calls[6:] == [-1], "learnt again"
+    calls.pop()
     generated(part, corpus, np.arange(40), 1, fit(seed=5))
     assert len(calls) == 10, "another seed is other work"
 

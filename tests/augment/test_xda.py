@@ -128,11 +128,6 @@ def test_the_plan_knows_its_stages() -> None:
 # --- what learners make of it
 
 
-def separators(corpus: Corpus, learner: OneVsAll) -> np.ndarray:
-    """Dense weights (labels, features + 1) of one-vs-all separators."""
-    return learner.fit(corpus, run=Run()).score(corpus, corpus.n_labels).to_csr(corpus.n_labels).toarray()
-
-
 def test_head_positives_of_copies_move_no_separator_and_head_negatives_do() -> None:
     """One-vs-all solves each label by itself: with masked copies the frequent label's separator is that of a corpus
     in which these rows do not exist, but for the rows in which it is a negative."""

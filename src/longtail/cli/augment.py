@@ -76,7 +76,7 @@ def xda(
         if unknown:
             note(f"{model} does not know {unknown:,} of the labels; was it trained on other documents?")
     try:
-        made = part.made(corpus, tagger, Fit(run))
+        made = part.made(corpus, tagger, Fit(run).child("xda"))  # the texts that training with xda makes
     except KeyboardInterrupt:
         raise StoppedError("interrupted: repeat the command to go on") from None
     if not len(made):

@@ -9,7 +9,7 @@ import hashlib
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -81,12 +81,10 @@ class SpanGenerator(Generator):
 
     def opened(self, corpus: Corpus, fit: Fit) -> Writer:
         documents = Documents(corpus, self)
-        what = [config_of(self), self.origin(), corpus.documents_only().fingerprint, fit.run.seed_of("generator")]
-        what += [torch.__version__]
-        key = hashlib.sha256(repr(what).encode("utf-8", "surrogatepass")).hexdigest()
+        key = self._key(corpus, fit.run)
         found = kept_arrays(key, fit.run)
         if found is not None:
-            with fit.run.earlier():
+            with suppress(KeyError, ValueError, RuntimeError), fit.run.earlier():  # else damaged: learnt again
                 return SpanWriter(documents, self._with_prompt(self.restored(under("network", found)), found), fit.run)
         with fit.run.stage("generator"), torch_seed(fit.run.seed_of("generator") % (1 << 63), fit.run):
             until = time.monotonic() + 60 * self.minutes
@@ -96,6 +94,13 @@ class SpanGenerator(Generator):
                 arrays["prompt"] = self._train_prompt(filler, documents, fit, until)
         keep_arrays(key, arrays, fit.run)
         return SpanWriter(documents, filler, fit.run)
+
+    def _key(self, corpus: Corpus, run: Run) -> str:
+        """A name that only a network with the same options, trained on the same documents, has."""
+        own = corpus.documents_only()
+        documents = Corpus(labels=own.labels, Y=own.positives(), texts=own.texts).fingerprint
+        what = [config_of(self), self.origin(), documents, run.seed_of("generator"), run.workers, torch.__version__]
+        return hashlib.sha256(repr(what).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _with_prompt(self, filler: Filler, arrays: Arrays) -> Filler:
         if self.prompt:

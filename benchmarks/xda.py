@@ -63,7 +63,7 @@ def rows() -> list[dict[str, Any]]:
     return rows_of(WANTED)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=len(SEEDS))
 def corpora(name: str, seed: int, data: Path) -> tuple[Corpus, Corpus]:
     """What to train on and what to measure on; only labels that a training document has are counted."""
     train, test = neural_tail.corpora(name.removesuffix(HELD_OUT), data)

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from longtail.augment.retune import Retune
 from longtail.augment.xda.part import Xda, class_weights
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.labels import LabelIndex
 from longtail.learners.linear.one_vs_all import OneVsAll
+from longtail.recipe import Recipe
 from longtail.registry import build, config_of
 from longtail.run import Run
 from longtail.scores import Scores
@@ -104,6 +106,31 @@ def test_bad_combinations_are_refused_before_any_work() -> None:
     with pytest.raises(UsageError, match="unknown generator 'word'; did you mean 'words'"):
         Xda(generator="word")
     assert config_of(build(config_of(Xda(generator={"part": "words", "share": 0.3}))))["generator"]["share"] == 0.3
+
+
+def test_with_nothing_masked_it_is_duplicates() -> None:
+    """A generator that changes nothing leaves the control: the same rows, labels and weights as retune's."""
+    corpus = small()
+    idle = {"part": "words", "share": 0.0}
+    for mask in (True, False):
+        made = judged(corpus, copies=2, filter=False, mask=mask, generator=idle)
+        control = Retune(rarest=10, copies=2, mask=mask).judged(corpus, None, Fit()).corpus
+        assert len(made) == len(control) and (made.pair_weight is None) == (control.pair_weight is None) == (not mask)
+
+        def rows(given: Corpus) -> list[Any]:
+            weights = given.positives().toarray()
+            texts = given.texts or []
+            return sorted((text, *weight) for text, weight in zip(texts, weights.tolist(), strict=True))
+
+        assert rows(made) == rows(control)
+
+
+def test_settings_choose_a_generator_and_its_options() -> None:
+    recipe = Recipe().override(augment=["xda"], settings=["xda.generator=words", "words.share=0.4", "xda.copies=3"])
+    (part,) = recipe.augment
+    assert part["copies"] == 3 and part["generator"] == {"part": "words", "share": 0.4, "labels": True}
+    with pytest.raises(UsageError, match="name one of its options"):
+        Recipe().override(augment=["xda"], settings=["xda.generator=bonsai"])
 
 
 def test_statistics_tell_how_far_copies_are_from_their_sources() -> None:

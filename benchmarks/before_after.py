@@ -1,13 +1,15 @@
 """The same recipes in two versions of longtail: figures must not move, and nothing may get slower.
 
     git worktree add ../before COMMIT
-    python benchmarks/before_after.py --before ../before [--rows GLOB] [--side before|after|both] [--fresh]
+    python benchmarks/before_after.py --before ../before [--after ../after] [--rows GLOB] [--side before|after|both]
+                                      [--fresh]
     python benchmarks/before_after.py --before ../before --turns 3 --rows '*/0'      times, in turns, on a quiet machine
     python benchmarks/before_after.py --page docs/before-after.md                    writes the tables
 
 A row is one (corpus, recipe, seed); each side runs in a process of its own with that version's sources. Seconds compare
-only where they were taken in turns. Corpora named -4k have 4,000 random training documents: networks take long on a
-CPU. Finished sides stay in benchmarks/results/before-after.json.
+only where they were taken in turns. Corpora named -4k have 4,000 random training documents, and networks take STEPS
+steps there: they take long on a CPU. --after is another checkout than this one, for recipes that have changed since.
+Finished sides stay in benchmarks/results/before-after.json.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any
 
 RESULT = Path(__file__).resolve().parent / "results" / "before-after.json"
 SEEDS = (0, 1, 2)
+STEPS = 150
 #: (corpus, documents to train on or 0 for all)
 CORPORA = {
     "vuln-libraries": ("vuln-libraries", 0),
@@ -78,7 +81,10 @@ def worker(row: dict[str, Any], data: Path) -> dict[str, Any]:
     if row["recipe"] == "label-text":
         tagger = Recipe.find("label-text").tagger(seed=row["seed"])
     else:
-        tagger = Tagger(**RECIPES[row["recipe"]], seed=row["seed"])
+        chosen = RECIPES[row["recipe"]]
+        if row["recipe"] == "attentionxml" and documents:
+            chosen = {"learner": {**chosen["learner"], "steps": STEPS}}
+        tagger = Tagger(**chosen, seed=row["seed"])
     warm = train.rows(np.arange(min(50, len(train))))  # kernels are compiled before the clock starts
     Tagger("bonsai").fit(warm.counted()).predict(warm, 5)
     start = time.perf_counter()
@@ -146,9 +152,9 @@ def page(content: dict[str, Any]) -> str:
         lines.append(f"| {corpus} | {recipe} | {len(members)} | {' | '.join(cells)} | {same} of {len(members)} |")
     lines += [
         "",
-        "Corpora named -4k have 4,000 training documents. Members of an ensemble draw from the same seeds as before;",
-        "sides of `decoupled` and folds of a re-ranker have seeds of their own now, which moves `taug` and `ranknet`",
-        "within what another seed would.",
+        f"Corpora named -4k have 4,000 training documents, and networks take {STEPS} steps there. Members of an",
+        "ensemble draw from the same seeds as before; sides of `decoupled` and folds of a re-ranker have seeds of",
+        "their own now, which moves `taug` and `ranknet` within what another seed would.",
         "",
         "Seconds after, as a share of those before, both taken in turns on one machine, best turn of each side",
         "(`python benchmarks/before_after.py --before ../before --turns 3 --rows '*/0'`):",
@@ -178,6 +184,7 @@ def _mean(members: list[dict[str, Any]], side: str, metric: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path)
+    parser.add_argument("--after", type=Path, default=None, help="another checkout than this one")
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--rows", default="*")
     parser.add_argument("--side", choices=("before", "after", "both"), default="both")
@@ -195,11 +202,12 @@ def main() -> None:
         options.page.write_text(page(read_json(RESULT)), encoding="utf-8")
         return
     data = data_folder(options.data)
+    after = options.after or REPOSITORY
     for row in rows():
         if not fnmatch.fnmatch(row["row"], options.rows):
             continue
         if options.turns:
-            found = timed(row, {"before": options.before, "after": REPOSITORY}, data, options.turns)
+            found = timed(row, {"before": options.before, "after": after}, data, options.turns)
             with locked(RESULT):
                 content = read_json(RESULT)
                 next(each for each in content["rows"] if each["row"] == row["row"])["timed"] = found
@@ -213,7 +221,7 @@ def main() -> None:
             if side in done.get(row["row"], {}) and not options.fresh:
                 continue
             load = load_average()
-            found = measured(row, options.before if side == "before" else REPOSITORY, data)
+            found = measured(row, options.before if side == "before" else after, data)
             with locked(RESULT):
                 done = {each["row"]: each for each in (read_json(RESULT) or {"rows": []})["rows"]}
                 entry = done.setdefault(row["row"], dict(row))

@@ -29,46 +29,45 @@ from longtail.run import Run
 RESULT = RESULTS / "languages.json"
 #: Training documents to fit on; a quarter of that many are counted on.
 CORPORA = {"germeval-gnd": 20_000, "eurlex57k": 12_000, "gutenberg-lcsh-titles": 40_000, "vuln-libraries": 4_800}
+#: The same for networks, which read titles.
+TITLES = {"germeval-gnd": 12_000, "gutenberg-lcsh-titles": 12_000}
 SETTINGS: dict[str, dict[str, Any]] = {
     "none": {"language": "none"},
     "auto": {"language": "auto"},
     "auto, compounds whole": {"language": "auto", "compounds": False},
     "en": {"language": "en"},
     "de": {"language": "de"},
-    "auto, word pairs": {"language": "auto", "ngrams": 2, "min_df": 2},
     "none, word pairs": {"language": "none", "ngrams": 2, "min_df": 2},
-    "auto, 18 hash bits": {"language": "auto", "hash_bits": 18},
+    "auto, word pairs": {"language": "auto", "ngrams": 2, "min_df": 2},
     "none, 18 hash bits": {"language": "none", "hash_bits": 18},
+    "auto, 18 hash bits": {"language": "auto", "hash_bits": 18},
 }
 FIGURES = ("P@1", "P@5", "R@5", "nDCG@5", "PSP@1", "PSP@5")
 SEEDS = (0, 1, 2)
 
 
 def rows() -> list[dict[str, Any]]:
-    names = ("corpus", "setting", "seed")
-    wanted: list[tuple[str, str, int]] = [
-        (corpus, setting, seed)
+    wanted = [
+        (corpus, "bonsai", setting, seed)
         for corpus in CORPORA
         for seed in SEEDS
-        for setting in ("none", "auto", "en", *(("auto, compounds whole", "de") if corpus == "germeval-gnd" else ()))
+        for setting in (SETTINGS if corpus == "germeval-gnd" else ("none", "auto", "en"))
     ]
-    wanted += [
-        ("germeval-gnd", setting, seed)
-        for setting in ("none, word pairs", "auto, word pairs", "none, 18 hash bits", "auto, 18 hash bits")
-        for seed in SEEDS
-    ]
-    made = [{"row": "/".join(map(str, row)), **dict(zip(names, row, strict=True))} for row in wanted]
-    return [*made, {"row": "germeval-gnd/detect/0", "corpus": "germeval-gnd", "setting": "detect", "seed": 0}]
+    wanted += [(corpus, "decaf", setting, seed) for corpus in TITLES for seed in SEEDS for setting in ("none", "auto")]
+    wanted.append(("germeval-gnd", "none", "detect", 0))
+    names = ("corpus", "learner", "setting", "seed")
+    return [{"row": "/".join(map(str, row)), **dict(zip(names, row, strict=True))} for row in wanted]
 
 
 @cache
-def documents(name: str, data: Path) -> Corpus:
-    return read(data / name / "train.jsonl.gz")
+def documents(name: str, field: str, data: Path) -> Corpus:
+    return read(data / name / "train.jsonl.gz", labels=data / name / "labels.jsonl.gz", text_field=field)
 
 
-def drawn(name: str, seed: int, data: Path) -> tuple[Corpus, Corpus]:
+def drawn(name: str, seed: int, data: Path, *, titles: bool = False) -> tuple[Corpus, Corpus]:
     """Documents to fit on and to count on, all of them training documents."""
-    corpus, most = documents(name, data), CORPORA[name]
+    corpus = documents(name, "title" if titles and name == "germeval-gnd" else "text", data)
+    most = (TITLES if titles else CORPORA)[name]
     order = np.random.default_rng(seed).permutation(len(corpus))[: most + most // 4]
     return corpus.rows(np.sort(order[:most])).counted(), corpus.rows(np.sort(order[most:]))
 
@@ -76,14 +75,18 @@ def drawn(name: str, seed: int, data: Path) -> tuple[Corpus, Corpus]:
 def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     if row["setting"] == "detect":
         return {**row, "figures": detected(data / row["corpus"] / "train.jsonl.gz")}
-    train, held_out = drawn(row["corpus"], row["seed"], data)
-    run = Run(seed=row["seed"], threads=2)
-    features = {"part": "tfidf", **SETTINGS[row["setting"]]}
-    tagger = Tagger({"part": "bonsai", "trees": 1}, features=features, seed=row["seed"], threads=2)
+    network = row["learner"] == "decaf"
+    train, held_out = drawn(row["corpus"], row["seed"], data, titles=network)
+    run, options = Run(seed=row["seed"], threads=2), SETTINGS[row["setting"]]
+    if network:
+        learner, features = {"part": "decaf", "encoder": {"part": "weighted-bag", **options}}, "auto"
+    else:
+        learner, features = {"part": "bonsai", "trees": 1}, {"part": "tfidf", **options}
+    tagger = Tagger(learner, features=features, seed=row["seed"], threads=2)
     tagger.fit(train, run=run)
     report = tagger.evaluate(held_out, ks=(1, 5)).to_dict()
     seconds = {name: round(spent, 2) for name, spent in run.seconds.items()}
-    return {**row, "seconds": seconds, "features": tagger.n_features_, "figures": {m: report[m] for m in FIGURES}}
+    return {**row, "seconds": seconds, "figures": {m: report[m] for m in FIGURES}}
 
 
 def detected(path: Path) -> dict[str, Any]:

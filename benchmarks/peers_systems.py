@@ -158,7 +158,7 @@ def _whole(python: Path, requirements: Sequence[str], module: str) -> bool:
         f"import {module}\nfrom importlib.metadata import version\n"
         f"assert all(version(name).partition('+')[0] == pin for name, pin in {pins!r}.items())"
     )
-    return subprocess.run([python, "-c", probe], check=False, capture_output=True).returncode == 0
+    return subprocess.run([python, "-I", "-c", probe], check=False, capture_output=True).returncode == 0
 
 
 def say(line: str) -> None:

@@ -9,7 +9,8 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
     <!-- /figures -->
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests, rare,
-label-text, decision-rule, scale-rows, scale-model, scale-far, scale-limits, and learners and methods by name.
+label-text, decision-rule, scale-rows, scale-model, scale-far, scale-limits, languages-trees, languages-networks,
+languages-told, defaults, and learners and methods by name.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import render_decision_rule as decision_rule
+import render_defaults as defaults
 import render_features as features
 import render_label_text as label_text
+import render_languages as languages
 import render_memory as memory
 import render_neural as neural
 import render_peers as peers
@@ -60,6 +63,12 @@ def tfidf_section(results: Results) -> str:
         f"{results['corpus']}, {results['threads']} threads for longtail (scikit-learn has one), best of "
         f"{results['repeats']}, wall time. Made by `{results['command']}`."
     )
+    if "languages" in results:
+        conditions += (
+            " Words as they stand (language none). Times as long with language auto: "
+            + ", ".join(f"{what} {times:.2f}" for what, times in results["languages"]["times_as_long"].items())
+            + "."
+        )
     return "\n".join([*lines, "", conditions])
 
 
@@ -129,6 +138,11 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["features"] = lambda: features.features_section(all_results["features"])
     if "decision-rule" in all_results:
         known["decision-rule"] = lambda: decision_rule.decision_rule_section(all_results["decision-rule"])
+    if "defaults" in all_results:
+        known["defaults"] = lambda: defaults.defaults_section(all_results["defaults"])
+    if "languages" in all_results:
+        for name in ("trees", "networks", "told"):
+            known[f"languages-{name}"] = partial(getattr(languages, f"{name}_section"), all_results["languages"])
     if "memory" in all_results:
         known["memory"] = lambda: memory.memory_section(all_results["memory"])
     if "metrics" in all_results:

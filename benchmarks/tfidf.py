@@ -61,7 +61,7 @@ def compare(train: list[str], test: list[str], n: int, threads: int, repeats: in
         f"{who} {what}": [] for who in ("longtail", "scikit-learn") for what in ("fit_transform", "transform")
     }
     for _ in range(repeats):
-        ours = Tfidf(ngrams=n, min_df=2)
+        ours = Tfidf(ngrams=n, min_df=2, language="none")
         theirs = TfidfVectorizer(sublinear_tf=True, min_df=2, max_df=0.5, ngram_range=(1, n), dtype=np.float32)
         X, spent = timed(lambda ours=ours: ours.fit_transform(train, run=run))
         seconds["longtail fit_transform"].append(spent)
@@ -92,6 +92,27 @@ def compare(train: list[str], test: list[str], n: int, threads: int, repeats: in
     }
 
 
+def languages(train: list[str], test: list[str], threads: int, repeats: int) -> dict[str, Any]:
+    """How much longer stems take than words as they stand; both take turns."""
+    run = Run(threads=threads)
+    seconds: dict[str, list[dict[str, float]]] = {}
+    for _ in range(repeats):
+        for language in ("none", "auto"):
+            features = Tfidf(language=language)
+            _, spent = timed(lambda features=features: features.fit_transform(train, run=run))
+            seconds.setdefault(f"{language} fit_transform", []).append(spent)
+            _, spent = timed(lambda features=features: features.transform(test, run=run))
+            seconds.setdefault(f"{language} transform", []).append(spent)
+    least = {name: best(times) for name, times in seconds.items()}
+    return {
+        "seconds": least,
+        "times_as_long": {
+            what: round(least[f"auto {what}"]["wall"] / least[f"none {what}"]["wall"], 2)
+            for what in ("fit_transform", "transform")
+        },
+    }
+
+
 def latency(features: Tfidf) -> dict[str, float]:
     """Microseconds for one short text."""
     features.transform([SHORT])
@@ -113,14 +134,16 @@ def cold_compiling() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder with train.jsonl.gz and test.jsonl.gz")
+    parser.add_argument("data", type=Path, help="folder with train.jsonl.gz and test.jsonl.gz or valid.jsonl.gz")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--ngrams", type=int, nargs="+", default=[1])
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    train, test = read(options.data / "train.jsonl.gz"), read(options.data / "test.jsonl.gz")
-    Tfidf(ngrams=2, min_df=1, max_df=1.0).fit_transform(["a first text", "a second text"])  # compiled before timing
+    second = next(name for name in ("test", "valid") if (options.data / f"{name}.jsonl.gz").exists())
+    train, test = read(options.data / "train.jsonl.gz"), read(options.data / f"{second}.jsonl.gz")
+    for language in ("none", "auto"):  # compiled before timing
+        Tfidf(ngrams=2, min_df=1, max_df=1.0, language=language).fit_transform(["a first text", "der zweite Text"])
     report = {
         "command": shlex.join(["python", "benchmarks/tfidf.py", *sys.argv[1:]]),
         "corpus": options.data.name,
@@ -131,6 +154,7 @@ def main() -> None:
         "cores": os.cpu_count(),
         "load_average_before": round(os.getloadavg()[0], 2),
         "comparisons": [compare(train, test, n, options.threads, options.repeats) for n in options.ngrams],
+        "languages": languages(train, test, options.threads, options.repeats),
         "single_text_microseconds": latency(Tfidf().fit(train, run=Run(threads=options.threads))),
         "cold_first_fit_processor_seconds": cold_compiling(),
     }

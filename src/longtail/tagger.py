@@ -370,18 +370,10 @@ class Tagger:
     @classmethod
     def _configured(cls, path: str | Path, manifest: Mapping[str, Any], threads: int) -> Self:
         """The tagger a manifest describes, its parts not yet fitted; names are looked up in the registry only."""
-        from longtail.keep.model import reason
+        from longtail.keep.model import configuration_of, reason
 
         try:
-            config = manifest["config"]
-            keys = {"learner", "features", "augment", "rerank", "seed"}
-            if not isinstance(config, dict) or set(config) != keys:
-                raise ValueError(f"its configuration needs {sorted(keys)}")
-            n_features, makes_features = manifest["n_features"], manifest["makes_features"]
-            if not (n_features is None or (type(n_features) is int and 0 <= n_features < 1 << 62)):
-                raise ValueError("the number of features is not a number")
-            if type(config["seed"]) is not int or type(makes_features) is not bool:
-                raise ValueError("seed or makes_features is not as it should be")
+            config, n_features, makes_features = configuration_of(manifest)
             check_bounds(config)
             tagger = cls(**config, threads=threads)
             tagger.pipeline.begin_restoring(makes_features, n_features)

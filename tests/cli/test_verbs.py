@@ -15,6 +15,7 @@ def test_train(command: Command, data: Path, tmp_path: Path) -> None:
     output = tmp_path / "model"
     result = command("train", data / "train.jsonl", "-o", output, "--labels", data / "labels.jsonl")
     assert result.code == 0 and result.err.startswith("longtail: recipe gandalf: labels have texts")
+    assert result.out.startswith("gandalf trained, saved in"), "by the name of what was chosen"
     assert "60 documents, 4 labels" in result.out
     assert f"longtail evaluate {output}" in result.out, "and says what to do next"
     again = command("train", data / "train.jsonl", "-o", output, "--overwrite", "--quiet")
@@ -33,6 +34,7 @@ def test_train_json(command: Command, data: Path, tmp_path: Path) -> None:
         assert summary["seconds"][stage] > 0
     assert summary["peak_memory_mb"] > 10 and summary["model_mb"] > 0
     assert (summary["documents"], summary["labels"], summary["learner"]) == (60, 4, "parabel")
+    assert summary["recipe"] == "parabel"
     config = json.loads(command("inspect", tmp_path / "m", "--json").out)["config"]
     assert config["learner"]["trees"] == 1 and config["learner"]["max_leaf"] == 2 and config["seed"] == 3
 

@@ -153,6 +153,7 @@ VALUES: dict[str, list[Any]] = {
              {"part": "pooled", "bias": -1.0}],
     "shortlist": ["all-labels"],
     "vectors": ["glove-6b-50d"],
+    "language": ["de", "en"],
     "tmix.layers": [[1], [2]],
     "xda.generator": [{"part": "words", "share": 0.5}],
     "dense.model": ["other"],

@@ -105,7 +105,9 @@ def train(
     corpus = how.read(data, run)
     held_out = None if valid is None else how.read(valid, run, split="valid")
     if left_open and engine == "local":
-        tagger = _chosen(corpus, made, run, quiet=quiet)
+        recipe = _chosen(corpus, made, run, quiet=quiet)
+        tagger = made(recipe)
+    called = recipe or name_of(tagger.learner)
     fitting = tagger.plan(corpus, run=run)
     if dry_run or output is None or folder is None:
         if json:
@@ -113,7 +115,7 @@ def train(
             return
         from longtail.cli.tables import show_plan
 
-        show_plan(fitting, name_of(tagger.learner), stdout_console())
+        show_plan(fitting, called, stdout_console())
         return
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid has no effect: '{name_of(tagger.learner)}' does not use validation data")
@@ -124,21 +126,22 @@ def train(
             tagger.save(output, overwrite=overwrite)
     if run.checkpoints is not None:
         shutil.rmtree(run.checkpoints, ignore_errors=True)
-    summary = summarise(tagger, corpus, run.seconds, folder) | {"planned_memory_mb": round(fitting.peak / 1e6, 1)}
+    summary = {"recipe": recipe} | summarise(tagger, corpus, run.seconds, folder)
+    summary["planned_memory_mb"] = round(fitting.peak / 1e6, 1)
     if json:
         print_json(summary)
     elif not quiet:
-        _show(summary, folder)
+        _show(summary, called, folder)
 
 
-def _chosen(corpus: Corpus, made: Callable[[str], Tagger], run: Run, *, quiet: bool) -> Tagger:
-    """The tagger of the recipe that suits the corpus, which is said with the reason."""
+def _chosen(corpus: Corpus, made: Callable[[str], Tagger], run: Run, *, quiet: bool) -> str:
+    """The recipe that suits the corpus, which is said with the reason."""
     from longtail.choose import choose
 
     choice = choose(corpus, fits=lambda name: made(name).plan(corpus, run=run).fits)
     if not quiet:
         note(choice.line)
-    return made(choice.recipe)
+    return choice.recipe
 
 
 @contextmanager
@@ -201,11 +204,11 @@ def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output:
     }
 
 
-def _show(summary: dict[str, Any], output: Path) -> None:
+def _show(summary: dict[str, Any], called: str, output: Path) -> None:
     from longtail.cli.tables import tail_words
 
     console = stdout_console()
-    console.print(f"[bold]{summary['learner']}[/bold] trained, saved in {output}")
+    console.print(f"[bold]{called}[/bold] trained, saved in {output}")
     console.print(
         f"  {summary['documents']:,} documents, {summary['labels']:,} labels, {tail_words(summary['tail_share'])}"
     )

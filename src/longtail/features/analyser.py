@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import njit
+from longtail.errors import UsageError
 from longtail.features.characters import analysed_bytes, analysed_table
 from longtail.features.compounds import COMPOUNDING
 from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
@@ -24,7 +25,7 @@ from longtail.features.stems import Forms
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
 from longtail.features.word_tables import WordTable, frozen, gather, numbered, spelled, starts_of
-from longtail.part import Arrays
+from longtail.part import Arrays, Part, shown_name
 
 #: What `language` may be beside a language.
 AUTO, NONE = "auto", "none"
@@ -37,8 +38,19 @@ LEAST_SHARE = 0.01
 #: Names of the arrays that a model keeps.
 KEPT = ("languages", "shared_blob", "shared_offsets", "shared_slots", "shared_of")
 
+#: Beside "auto" and "none", for the help of options.
+WHICH = "a language as in de or en (docs/languages.md), auto for those the texts are found to be in, or none"
+
 NO_WORDS = WordTable(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), np.full(1, -1, dtype=np.int32))
 NO_NUMBERS = frozen(np.empty(0, dtype=np.uint8))
+
+
+def check_language(part: Part, language: str) -> None:
+    """Refuses what is no language, as an option of a part."""
+    if language not in CHOICES:
+        codes = [code for code, name in LANGUAGES.items() if name and name == language.lower()]
+        advice = f"write '{codes[0]}'" if codes else f"it is one of {', '.join(CHOICES)}"
+        raise UsageError(f"{shown_name(part)}.language cannot be {language!r}; {advice}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +150,8 @@ class Analyser:
 
 
 def _stemmed_as(languages: tuple[str, ...], language: str) -> tuple[str, ...]:
-    """What words are stemmed as: stems of English words are made for who asks for them, not where it is "auto"."""
-    return tuple(ENGLISH_WORDS if code == "en" and language == AUTO else code for code in languages)
+    """What words are stemmed as: where "auto" finds nothing but English, words stay as they are."""
+    return (ENGLISH_WORDS,) if language == AUTO and languages == ("en",) else languages
 
 
 def _kept_languages(array: NDArray[Any]) -> tuple[str, ...]:

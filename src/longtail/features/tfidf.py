@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.features import kernels
-from longtail.features.analyser import CHOICES, NONE, Analyser
+from longtail.features.analyser import NONE, WHICH, Analyser, check_language
 from longtail.features.base import Features
 from longtail.features.characters import analysed_table
 from longtail.features.estimate import Words, words_of
@@ -68,17 +68,14 @@ class Tfidf(Features):
     max_features: int | None = option(None, "keep only this many terms, the most frequent in the corpus", low=1)
     hash_bits: int | None = option(None, "hash terms into 2 ** hash_bits columns, keep no vocabulary", low=1, high=28)
     sublinear: bool = option(True, "1 + ln(count) in place of the count")
-    language: str = option(
-        "none",
-        "stems in place of words: of this language, as in de or en; auto: of those the texts are found to be in",
-        choices=CHOICES,
-    )
+    language: str = option("none", f"stems in place of words: {WHICH}")
     compounds: bool = option(
         True, "count the two words of a compound, too, in languages that write it as one; needs a vocabulary"
     )
 
     def validate(self) -> None:
         super().validate()
+        check_language(self, self.language)
         if self.hash_bits is not None and self.max_features is not None:
             raise UsageError("tfidf.max_features needs a vocabulary and tfidf.hash_bits keeps none; set one of them")
         if not self.compounds and (self.language == NONE or self.hash_bits is not None):

@@ -178,6 +178,19 @@ def restoring(directory: str | Path, stem: str) -> Iterator[None]:
         raise ModelError(f"{shown_file(directory, stem + ARRAYS)} does not fit its part: {reason(error)}") from error
 
 
+def configuration_of(manifest: Mapping[str, Any]) -> tuple[dict[str, Any], int | None, bool]:
+    """A tagger's configuration, its number of features, and whether it makes them itself; checked, not yet built."""
+    config, n_features, makes_features = (manifest[name] for name in ("config", "n_features", "makes_features"))
+    keys = {"learner", "features", "augment", "rerank", "seed"}
+    if not isinstance(config, dict) or set(config) != keys:
+        raise ValueError(f"its configuration needs {sorted(keys)}")
+    if not (n_features is None or (type(n_features) is int and 0 <= n_features < 1 << 62)):
+        raise ValueError("the number of features is not a number")
+    if type(config["seed"]) is not int or type(makes_features) is not bool:
+        raise ValueError("seed or makes_features is not as it should be")
+    return config, n_features, makes_features
+
+
 def reason(error: Exception) -> str:
     """What an error says, on one line of bounded length: it may quote what a file says."""
     text = printable(str(error).strip().partition("\n")[0]) or type(error).__name__

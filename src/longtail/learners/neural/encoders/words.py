@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from longtail.augment.hooks import Hooks
 from longtail.errors import UsageError
-from longtail.features.analyser import CHOICES, NONE
+from longtail.features.analyser import NONE, WHICH, check_language
 from longtail.features.estimate import Words
 from longtail.features.tokens import FIRST_WORD, PAD, Tokens, WordTokeniser
 from longtail.features.vectors import word_vectors
@@ -35,16 +35,14 @@ class WordEncoder(Encoder):
     size: int = option(200, "width of the word embeddings, of which given vectors fill the first", low=1, high=4096)
     min_df: int = option(1, "minimum documents per word (measured: rare labels depend on rare words)", low=1)
     max_words: int = option(500_000, "words kept, the most frequent (AttentionXML)", low=1)
-    language: str = option(
-        "none", "stems in place of words, as tfidf.language; not with given vectors, which are those of words",
-        choices=CHOICES,
-    )  # fmt: skip
+    language: str = option("none", f"stems in place of words, not with vectors: {WHICH}")
     train_vectors: bool = option(True, "whether word embeddings are trained (AttentionXML: not on small corpora)")
 
     leaner: ClassVar[Mapping[str, Any]] = {"min_df": 2, "size": 100}
 
     def validate(self) -> None:
         super().validate()
+        check_language(self, self.language)
         if self.language != NONE and self.vectors is not None:
             name = shown_name(self)
             raise UsageError(f"{name}.vectors are those of words, and {name}.language makes stems; set one of them")

@@ -72,7 +72,8 @@ class SpanGenerator(Generator):
         length = sizes.texts_bytes // max(1, sizes.documents)
         windows = max(1.0, length / 6 / self.window)
         training = Stage("generator", 60 * self.minutes, self.network_bytes(), self.network_bytes() // 4)
-        writing = Stage("generate", texts * windows / TEXTS_PER_SECOND, 64 << 20, texts * length)
+        made = texts * length
+        writing = Stage("generate", texts * windows / TEXTS_PER_SECOND, made + (64 << 20), made - training.kept)
         return [training, writing]
 
     def network_bytes(self) -> int:

@@ -8,7 +8,7 @@ document of a label and a place in it is to draw from the label's words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 @dataclass(kw_only=True)
 class Words(Generator):
     """Gaps in a text filled with words of other documents that share a label with it."""
+
+    #: Arrow, whose functions cut and join texts.
+    libraries: ClassVar[int] = 75 << 20
 
     share: float = option(0.15, "share of the words that is masked (released code: 0.15)", low=0, high=1)
     labels: bool = option(True, "words come from documents with the same labels; if not, from any")

@@ -29,7 +29,7 @@ from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.part import option
-from longtail.plan import Sizes, Stage
+from longtail.plan import Sizes, Stage, kept_of
 from longtail.registry import build
 from longtail.run import Run
 from longtail.scores import Scores
@@ -81,12 +81,12 @@ class Xda(Augmenter):
     # what a fit needs
     def plan_judged(self, learner: Any, sizes: Sizes, run: Run) -> list[Stage]:
         made = self._all_made(sizes)
-        added = made.texts_bytes - sizes.texts_bytes + 100 * (made.documents - sizes.documents)
+        copies = made.documents - sizes.documents
+        writing = self.generator.plan_writing(sizes, copies, run)
         # scores as lists and what is computed of them, beside the features that the judge reads
-        judging = 96 * DEPTH * (made.documents - sizes.documents) + 2 * (made.X_bytes - sizes.X_bytes)
-        judging = judging if self.filter else 0
-        writing = self.generator.plan_writing(sizes, made.documents - sizes.documents, run)
-        return [*writing, Stage("filter", judging / 1e7, judging + added, 0)]
+        judging = 96 * DEPTH * copies + 2 * (made.X_bytes - sizes.X_bytes) if self.filter else 0
+        # the copies are counted among the documents of the second stage from then on
+        return [*writing, Stage("filter", judging / 1e7, judging, -kept_of(writing))]
 
     def planned(self, sizes: Sizes) -> Sizes:
         """Of the second stage."""

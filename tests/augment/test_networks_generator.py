@@ -176,7 +176,7 @@ def test_a_folder_without_weights_and_a_name_that_no_hub_has(tmp_path: Path) -> 
         generated(EncoderDecoder(model=str(tmp_path / "t5")), corpus, np.arange(2), 1, fit())
     with pytest.raises(UsageError, match=r"'nobody/nothing' is not on this machine") as found:
         Xda(generator=EncoderDecoder(model="nobody/nothing")).check(corpus)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(found.value) and "give a folder, or take the generator words or local" in str(found.value)
 
 
 def test_an_encoder_is_no_encoder_decoder(tmp_path: Path) -> None:

@@ -26,7 +26,10 @@ class EncoderDecoder(SpanGenerator):
         encoder_files(self._folder())
 
     def _folder(self) -> Path:
-        return encoder_folder(self.model, download=True)
+        try:
+            return encoder_folder(self.model, download=True)
+        except UsageError as error:
+            raise UsageError(f"{error}; give a folder, or take the generator words or local") from None
 
     def network_bytes(self) -> int:
         try:

@@ -41,7 +41,7 @@ class Filler:
 
     @classmethod
     def of(cls, tokeniser: Any, model: Any, name: str) -> Filler:
-        sentinels = []
+        sentinels: list[str] = []
         while tokeniser.token_to_id(f"<extra_id_{len(sentinels)}>") is not None:
             sentinels.append(f"<extra_id_{len(sentinels)}>")
         tokeniser.no_padding()

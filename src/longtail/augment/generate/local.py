@@ -71,13 +71,13 @@ class Local(SpanGenerator):
         from transformers import T5Config, T5ForConditionalGeneration
 
         heads = max(1, self.width // 32)
-        config = T5Config(
-            vocab_size=tokeniser.get_vocab_size(), d_model=self.width, d_kv=max(1, self.width // heads),
-            d_ff=4 * self.width, num_layers=self.layers, num_decoder_layers=self.layers, num_heads=heads,
-            dropout_rate=0.0, tie_word_embeddings=True, pad_token_id=tokeniser.token_to_id(PAD),
-            eos_token_id=tokeniser.token_to_id(END), decoder_start_token_id=tokeniser.token_to_id(PAD),
-        )  # fmt: skip
-        return Filler.of(tokeniser, T5ForConditionalGeneration(config), "local")
+        options: dict[str, Any] = {
+            "vocab_size": tokeniser.get_vocab_size(), "d_model": self.width, "d_kv": max(1, self.width // heads),
+            "d_ff": 4 * self.width, "num_layers": self.layers, "num_decoder_layers": self.layers, "num_heads": heads,
+            "dropout_rate": 0.0, "tie_word_embeddings": True, "pad_token_id": tokeniser.token_to_id(PAD),
+            "eos_token_id": tokeniser.token_to_id(END), "decoder_start_token_id": tokeniser.token_to_id(PAD),
+        }  # fmt: skip
+        return Filler.of(tokeniser, T5ForConditionalGeneration(T5Config(**options)), "local")
 
 
 def trained_tokeniser(documents: Documents, vocabulary: int) -> Any:

@@ -203,7 +203,7 @@ def _plain_generation(model: Any) -> Iterator[None]:
 
     before, level = model.generation_config, logging.get_verbosity()
     config = model.config
-    model.generation_config = GenerationConfig(
+    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id,
         decoder_start_token_id=config.decoder_start_token_id,

@@ -87,7 +87,7 @@ class Made:
     def statistics(self, corpus: Corpus, generated: int) -> dict[str, Any]:
         """What was done, in numbers."""
         assert corpus.texts is not None
-        some = np.unique(np.linspace(0, len(self) - 1, COMPARED).astype(np.int64)) if len(self) else []
+        some: list[int] = np.unique(np.linspace(0, len(self) - 1, min(COMPARED, len(self))).astype(int)).tolist()
         overlaps = [word_overlap(corpus.texts[self.rows[at]], self.texts[at]) for at in some]
         pairs = int(self.corpus.Y.nnz)
         masked = 0 if self.pair_weight is None else int((self.pair_weight == 0).sum())

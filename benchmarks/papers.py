@@ -5,10 +5,8 @@ longtail train DATA -o MODEL --recipe benchmarks/papers/tailmix.toml#tailmix-att
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from longtail.errors import UsageError, nearest
 from longtail.recipe import Recipe
@@ -27,13 +25,6 @@ def find(row: str) -> Recipe:
     if row not in places:
         raise UsageError(f"no paper has the row '{row}'; {nearest(row, places)}")
     return Recipe.find(f"{places[row]}#{row}")
-
-
-def published(paper: str) -> dict[str, dict[str, Any]]:
-    """Figures that a paper prints of methods without a row here, by method: {"title": ..., corpus: figures}."""
-    file = next(file for file in FILES if file.stem == paper)
-    found: dict[str, dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8")).get("published", {})
-    return found
 
 
 @cache

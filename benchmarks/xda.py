@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import tomllib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,13 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
         result["statistics"] = getattr(part, "statistics_", None)
     result["figures"] = figures(tagger.score(test, 100, run=run), test)
     return result
+
+
+def published() -> dict[str, dict[str, Any]]:
+    """Figures of the paper's table 2 as printed, by method: {"title": ..., corpus: figures}."""
+    file = next(file for file in papers.FILES if file.stem == "xda")
+    found: dict[str, dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["published"]
+    return found
 
 
 def texts(data: Path, count: int = 20) -> str:

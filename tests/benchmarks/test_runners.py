@@ -42,14 +42,6 @@ def test_neural_rows_have_taggers(row: dict[str, Any]) -> None:
         assert config_of(neural_tail.tagger_of(row).learner)["part"] == row["learner"]
 
 
-@pytest.mark.parametrize("row", xda.rows(), ids=lambda row: row["row"])
-def test_xda_rows_have_taggers(row: dict[str, Any]) -> None:
-    tagger = xda.tagger_of(row)
-    assert config_of(tagger.learner)["part"] == row["learner"] and tagger.threads == 1
-    assert bool(tagger.augment) == (row["setting"] != "plain")
-    assert row["setting"] not in xda.SEARCHED or row["corpus"].endswith(xda.HELD_OUT), "never on test documents"
-
-
 @pytest.mark.parametrize("row", label_text.rows(), ids=lambda row: row["row"])
 def test_label_text_rows_have_taggers(row: dict[str, Any]) -> None:
     tagger = label_text.tagger_of(row, 1000)
@@ -91,3 +83,11 @@ def test_a_row_of_the_tail_methods(setting: str, monkeypatch: pytest.MonkeyPatch
 def test_runners_start(script: str) -> None:
     done = subprocess.run([sys.executable, BENCHMARKS / script, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "usage:" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("row", xda.rows(), ids=lambda row: row["row"])
+def test_xda_rows_have_taggers(row: dict[str, Any]) -> None:
+    tagger = xda.tagger_of(row)
+    assert config_of(tagger.learner)["part"] == row["learner"] and tagger.threads == 1
+    assert bool(tagger.augment) == (row["setting"] != "plain")
+    assert row["setting"] not in xda.SEARCHED or row["corpus"].endswith(xda.HELD_OUT), "never on test documents"

@@ -74,6 +74,10 @@ BASES: dict[str, Config] = {
     "bonsai": {"trees": 2, "max_leaf": 4, "branches": 5, "depth": 2, "beam": 3},
     "fastxml": {"trees": 3, "max_leaf": 4},
     "pfastrexml": {"trees": 3, "max_leaf": 4, "shortlist": 5},
+    "xda": {"rarest": 3, "copies": 3},
+    # words are drawn, for so little training would fill no gap
+    "local": {"steps": 2, "minutes": 1.0, "width": 16, "layers": 1, "vocabulary": 300, "sample": True},
+    "encoder-decoder": {"steps": 2, "minutes": 1.0, "sample": True},
     "ensemble": {"members": [PARABEL, {"part": "one-vs-all"}]},
     "decoupled": {"learner": PARABEL},
     "pipeline": {"learner": PARABEL},
@@ -108,10 +112,6 @@ BASES: dict[str, Config] = {
     "sampled-labels": SAMPLED,
     "tailmix": {"rarest": None, "neighbours": 4},
     "ssmix": {"warm_up": 0.0},
-    "xda": {"rarest": 3, "copies": 3},
-    # words are drawn, for so little training would fill no gap
-    "local": {"steps": 2, "minutes": 1.0, "width": 16, "layers": 1, "vocabulary": 300, "sample": True},
-    "encoder-decoder": {"steps": 2, "minutes": 1.0, "sample": True},
 }  # fmt: skip
 #: What must be set beside an option for it to count, where that is for the learner to refuse and not for `only`.
 BESIDE: dict[str, Config] = {
@@ -138,6 +138,7 @@ EXCEPTIONS: dict[str, str] = {
 #: Values to try where the general ones do not show it.
 VALUES: dict[str, list[Any]] = {
     "ensemble.members": [[PARABEL, {"part": "bonsai", "trees": 1}]],
+    "xda.generator": [{"part": "words", "share": 0.5}],
     "ensemble.weights": [[1.0, 5.0]],
     "decoupled.learner": [{"part": "one-vs-all"}],
     "decoupled.tail": [{"part": "one-vs-all"}],
@@ -155,7 +156,6 @@ VALUES: dict[str, list[Any]] = {
     "vectors": ["glove-6b-50d"],
     "language": ["de", "en"],
     "tmix.layers": [[1], [2]],
-    "xda.generator": [{"part": "words", "share": 0.5}],
     "dense.model": ["other"],
     "dense.file": ["vectors.npz"],
     "dense.vectors": ["other.txt"],

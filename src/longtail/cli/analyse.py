@@ -1,4 +1,4 @@
-"""longtail analyse: what the weights of trained models look like, and what Taug and XDA change."""
+"""longtail analyse: what the weights of trained models look like, and what Taug changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from longtail.analyse.norms import Norms
     from longtail.tagger import Tagger
 
-app = typer.Typer(
-    no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug and XDA."
-)
-
-app.command()(analyse_xda.xda)
+app = typer.Typer(no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug.")
 
 _Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]
 _Png = Annotated[Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)]
@@ -198,3 +194,6 @@ def _note_other_labels(taggers: list[Tagger]) -> None:
 def _say_drawn(png: Path | None) -> None:
     if png is not None:
         stdout_console().print(f"drawn into {png}", markup=False)
+
+
+app.command()(analyse_xda.xda)

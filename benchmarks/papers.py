@@ -1,10 +1,17 @@
 """Rows of papers' tables as recipes: benchmarks/papers/*.toml, one file per paper.
 
-longtail train DATA -o MODEL --recipe benchmarks/papers/tailmix.toml#tailmix-attentionxml
+    longtail train DATA -o MODEL --recipe benchmarks/papers/tailmix.toml#tailmix-attentionxml
+    python benchmarks/papers.py lsfa [--data DIR] [--rows GLOB] [--fresh]      measures all rows of a paper
+
+Rows of TailMix and its rivals are measured by benchmarks/neural_tail.py, those of short texts by
+benchmarks/label_text.py, those of RankNet and Taug by benchmarks/tail.py.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +19,8 @@ from longtail.errors import UsageError, nearest
 from longtail.recipe import Recipe
 
 FILES = sorted((Path(__file__).resolve().parent / "papers").glob("*.toml"))
+#: Papers whose rows are measured here, and the modules that do it.
+MEASURED = {"lsfa": "lsfa"}
 
 
 def rows() -> dict[str, Recipe]:
@@ -37,3 +46,17 @@ def _places() -> dict[str, Path]:
                 raise UsageError(f"{file.name} and {places[row].name} both have the row '{row}'")
             places[row] = file
     return places
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=len(sys.argv) < 3
+    )
+    parser.add_argument("paper", choices=MEASURED)
+    options, rest = parser.parse_known_args()
+    sys.argv[1:] = rest
+    importlib.import_module(MEASURED[options.paper]).main()
+
+
+if __name__ == "__main__":
+    main()

@@ -29,6 +29,7 @@ import render_defaults as defaults
 import render_features as features
 import render_label_text as label_text
 import render_languages as languages
+import render_lsfa as lsfa
 import render_memory as memory
 import render_neural as neural
 import render_peers as peers
@@ -159,6 +160,9 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
+    if "lsfa" in all_results:
+        known["lsfa"] = partial(lsfa.lsfa_section, all_results["lsfa"])
+        known["lsfa-search"] = partial(lsfa.lsfa_search_section, all_results["lsfa"])
     if "label-text" in all_results:
         for name in ("gandalf", "labelmix"):
             known[name] = partial(label_text.method_section, name, all_results["label-text"])

@@ -50,7 +50,7 @@ def _line(name: str, rows: list[Results]) -> str:
     )
 
 
-def _table(results: Results, corpus: str, wanted: list[tuple[str, str, str]]) -> str:
+def table(results: Results, corpus: str, wanted: list[tuple[str, str, str]]) -> str:
     """wanted: (learner, setting, name)."""
     groups = tail_groups(results)
     lines = [f"**{corpus}**", "", *_HEAD]
@@ -74,7 +74,7 @@ def attentionxml_section(results: Results) -> str:
     base = ("plain", "no-start", "no-document-vector", "no-skip", "no-rare-words", "as-published")
     own = [("attentionxml", setting, f"attentionxml: {NAMES[setting]}") for setting in base]
     corpora = sorted({row["corpus"] for row in results["rows"]}, reverse=True)
-    return "\n\n".join([*(_table(results, corpus, [*linear, *own]) for corpus in corpora), _made(results)])
+    return "\n\n".join([*(table(results, corpus, [*linear, *own]) for corpus in corpora), _made(results)])
 
 
 def tailmix_section(results: Results) -> str:
@@ -82,7 +82,7 @@ def tailmix_section(results: Results) -> str:
     wanted = [("attentionxml", s, NAMES[s]) for s in (*settings, "tailmix-literal")]
     wanted += [("laroberta", s, f"laroberta: {NAMES[s]}") for s in ("plain", "tailmix", "ensemble")]
     corpora = sorted({row["corpus"] for row in results["rows"]}, reverse=True)
-    parts = [_table(results, corpus, wanted) for corpus in corpora]
+    parts = [table(results, corpus, wanted) for corpus in corpora]
     return "\n\n".join([*parts, _statistics(results), _made(results)])
 
 
@@ -109,10 +109,10 @@ def mixup_section(results: Results) -> str:
     settings = ("plain", "wordmix", "hiddenmix", "ssmix", "tailmix")
     wanted = [("attentionxml", s, f"attentionxml: {NAMES[s]}") for s in settings]
     wanted += [("laroberta", s, f"laroberta: {NAMES[s]}") for s in ("plain", "tmix", "tailmix")]
-    return "\n\n".join([_table(results, "vuln-libraries", wanted), _made(results)])
+    return "\n\n".join([table(results, "vuln-libraries", wanted), _made(results)])
 
 
 def laroberta_section(results: Results) -> str:
     wanted = [("one-vs-all", "plain", "one-vs-all (linear)"), ("attentionxml", "plain", "attentionxml")]
     wanted += [("laroberta", s, f"laroberta: {NAMES[s]}") for s in ("plain", "tailmix", "tmix", "ensemble")]
-    return "\n\n".join([_table(results, "vuln-libraries", wanted), _made(results)])
+    return "\n\n".join([table(results, "vuln-libraries", wanted), _made(results)])

@@ -72,6 +72,7 @@ _NEURAL = "longtail.learners.neural"
 _TAUG = "Taug, ICLR 2021 submission"
 _RANKNET = "RankNet, ICLR 2021 submission"
 _GANDALF = "Gandalf, Kharbanda et al. 2023"
+_LSFA = "LSFA, Xu et al. 2023"
 _INCEPTION = "InceptionXML, Kharbanda et al. 2021"
 # fmt: off
 register("tfidf", "features", "longtail.features.tfidf:Tfidf", "texts", "Salton & Buckley 1988",
@@ -172,6 +173,10 @@ register("labelmix-tokens", "augmenter", "longtail.augment.labelmix:LabelMixToke
          "The same on the fly, inside networks", "neural")
 register("retune", "augmenter", "longtail.augment.retune:Retune", "texts", "-",
          "Second stage without anything generated: rare documents again, frequent labels masked")
+register("lsfa", "augmenter", "longtail.augment.lsfa:Lsfa", "classifier", _LSFA,
+         "Features of rare labels drawn around their prototypes, as frequent ones vary", "neural")
+register("contrastive", "augmenter", "longtail.augment.contrastive:Contrastive", "context", _LSFA,
+         "Context vectors drawn to their label's prototype, beside cross entropy", "neural")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
          "Context vectors of rare labels mixed with a neighbour's; no gain measured", "neural")
 register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",

@@ -22,7 +22,7 @@ ROWS = papers.rows()
 def test_rows_are_whole_and_differ() -> None:
     taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
     assert all(row.title and row.paper and row.note for row in ROWS.values())
-    assert len(ROWS) == 65 and len(set(taggers.values())) == len(taggers)
+    assert len(ROWS) == 74 and len(set(taggers.values())) == len(taggers)
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
@@ -140,6 +140,31 @@ def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
 def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
     neural = {name for name in ROWS if "attentionxml" in name or "laroberta" in name}
     assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
+
+
+LSFA = {"part": "lsfa"}
+#: The rows of LSFA's tables, its ablation and its controls: recipe -> what differs from lsfa's defaults.
+LSFA_ROWS: dict[str, dict[str, Any] | None] = {
+    "lsfa": {},
+    "lsfa-no-contrastive": {"contrastive": None},
+    "lsfa-pooled": None,
+    "lsfa-retuned": {"generator": "none"},
+    **{f"lsfa-{generator}": {"generator": generator} for generator in ("copies", "noise", "covariance")},
+}
+
+
+@pytest.mark.parametrize("name", LSFA_ROWS)
+def test_rows_of_lsfa_differ_in_one_thing(name: str) -> None:
+    options, recipe = LSFA_ROWS[name], ROWS[name]
+    assert recipe.augment == ([] if options is None else [config_of(build(LSFA | options))])
+    plain = Recipe.find("attentionxml").learner
+    pooled = {**plain, "head": config_of(build("pooled"))}
+    assert recipe.learner == (pooled if options is None else plain) and not recipe.rerank
+
+
+@pytest.mark.parametrize("name", [*LSFA_ROWS, "lsfa-printed", "lsfa-code"])
+def test_rows_of_lsfa_quote_no_figures_of_other_corpora(name: str) -> None:
+    assert "do not compare" in ROWS[name].note and not re.search(r"\d\.\d", ROWS[name].note)
 
 
 SHORT_TEXT = ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf")

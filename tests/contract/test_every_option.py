@@ -123,6 +123,8 @@ BASES: dict[str, Config] = {
     "label-clusters": CLUSTERS,
     "sampled-labels": SAMPLED,
     "tailmix": {"rarest": None, "neighbours": 4},
+    "lsfa": {"hidden": 16, "latent": 4, "epochs": 3},
+    "contrastive": {"start": 0.0},
     "ssmix": {"warm_up": 0.0},
 }  # fmt: skip
 #: What must be set beside an option for it to count, where that is for the learner to refuse and not for `only`.
@@ -170,6 +172,7 @@ VALUES: dict[str, list[Any]] = {
     "vectors": ["glove-6b-50d"],
     "language": ["de", "en"],
     "tmix.layers": [[1], [2]],
+    "lsfa.contrastive": [{"part": "contrastive", "weight": 5.0}],
     "dense.model": ["other"],
     "dense.file": ["vectors.npz"],
     "dense.vectors": ["other.txt"],

@@ -5,9 +5,9 @@
     context     "context", one vector per label and document, and `pairs` for single (document, label) pairs
     classifier  "classifier", the hidden layer of the classifier
 
-A training goes begin, then per epoch `epoch`, then per step draw, (encoder) `encoded`, (head) `pairs`. A hook draws
-once per batch and is then applied at its point. It draws from a generator of its own, so that dropout and batches are
-the same with and without it. What it remembers from step to step is its `state`, which travels in checkpoints.
+A training goes begin, then per epoch `epoch`, then per step draw, (encoder) `encoded`, (head) `pairs`, then end. A hook
+draws once per batch and is then applied at its point. It draws from a generator of its own, so that dropout and batches
+are the same with and without it. What it remembers from step to step is its `state`, which travels in checkpoints.
 """
 
 from __future__ import annotations
@@ -96,6 +96,9 @@ class Hook(Augmenter):
     def pairs(self, batch: Batch, network: Network, hidden: Tensor, logits: Tensor) -> tuple[Batch, Tensor, Any]:
         """After the head: the batch with targets changed, the logits (B, S) changed, and an extra loss or None."""
         return batch, logits, None
+
+    def end(self) -> None:
+        """Once, after a training in this process."""
 
     def state(self) -> dict[str, Any]:
         """What it remembers from step to step, named arrays or plain values: kept in checkpoints."""

@@ -1,4 +1,4 @@
-"""longtail analyse: what the weights of trained models look like, and what Taug changes."""
+"""longtail analyse: what the weights of trained models look like, and what Taug and LSFA change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from longtail.analyse.norms import Norms
     from longtail.tagger import Tagger
 
-app = typer.Typer(no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug.")
+app = typer.Typer(
+    no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug and LSFA."
+)
 
 _Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]
 _Png = Annotated[Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)]
@@ -132,6 +134,74 @@ def taug(
     console.print(taug_figures.taug_table(shown))
     console.print()
     console.print(taug_figures.taug_plot(curves), end="")
+    _say_drawn(png)
+
+
+@app.command()
+def lsfa(
+    models: _Models,
+    data: Annotated[Path, typer.Option("--data", help="Documents with labels to measure on.", show_default=False)],
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            "--train", help="Documents the models were trained on: for label counts and features in the plane."
+        ),
+    ] = None,
+    size: Annotated[int, typer.Option("--bin", min=1, help="Labels per bin of macro P@5 (paper: 400).")] = 400,
+    propensity: Annotated[
+        str, typer.Option("--propensity", help="Preset of A and B: default, wikipedia, amazon.")
+    ] = "default",
+    png: _Png = None,
+    labels: options.LabelsFile = None,
+    text_field: options.TextField = None,
+    labels_field: options.LabelsField = None,
+    separator: options.Separator = None,
+    split: options.Split = None,
+    skip_bad: options.SkipBad = False,
+    encoding: options.Encoding = None,
+    threads: options.Threads = 0,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """LSFA's figures: macro P@5 by frequency, ablation, N_t and N_a, and whether made-up features are like real ones.
+
+    What a model is, is read from its own configuration. With --train, also the
+    label distribution and features in the plane (t-SNE), of a model with the
+    contrastive loss and one without.
+    """
+    from longtail.labels import propensity_parameters
+
+    A, B = propensity_parameters(propensity)
+    _check_png(png, overwrite)
+    run = start_run(threads=threads, quiet=quiet)
+    taggers = _load(models, threads)
+    from longtail.analyse import lsfa as numbers
+    from longtail.analyse import lsfa_figures
+
+    how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
+    corpus = how.read(data, run, split="test")
+    shown: list[dict[str, Any]] = []
+    for path, name, tagger in zip(models, names_of(models), taggers, strict=True):
+        report = tagger.evaluate(corpus, ks=numbers.KS, A=A, B=B, run=run)
+        head = {"model": str(path), "name": name, "seed": tagger.seed, **numbers.Setting.of(tagger).to_dict()}
+        shown.append({**head, "checks": numbers.checks(tagger), **numbers.measured(report, size)})
+    _note_other_labels(taggers)
+    drawn = None if train is None else how.read(train, run, split="train")
+    found = {
+        "data": str(data), "A": A, "B": B, "models": shown,
+        "ablation": numbers.ablation(shown), "curves": numbers.curves(shown),
+        **numbers.of_training(taggers, drawn, run),
+    }  # fmt: skip
+    if png is not None:
+        lsfa_figures.lsfa_png(found, png, overwrite=overwrite)
+    if json:
+        print_json(found)
+        return
+    console = stdout_console()
+    console.print(lsfa_figures.lsfa_table(shown))
+    console.print()
+    console.print(lsfa_figures.bins_table(shown))
     _say_drawn(png)
 
 

@@ -125,6 +125,8 @@ class Pipeline(Learner):
         if not corpus.labels.documents:
             corpus = corpus.counted()
         labels, given = corpus.labels, corpus
+        for part in self.augment:
+            part.check(corpus)
         corpus = self._rewritten(corpus, "texts", run)
         self.features_ = self._maker_of_features(corpus)
         if self.features_ is not None:
@@ -180,14 +182,18 @@ class Pipeline(Learner):
     def _hooks(self, outer: Sequence[Augmenter]) -> list[Augmenter]:
         """Augmenters that work inside the fit; what makes texts longer comes before what mixes them."""
         own = [p for p in self.augment if p.capabilities.space not in CORPUS_SPACES and not p.capabilities.judge]
+        own += [hook for part in self.augment for hook in part.first_stage()]
         return sorted(
             [*outer, *own],
             key=lambda part: (SPACES.index(part.capabilities.space), not part.capabilities.lengthens),
         )
 
-    def _fit_learner(self, learner: Learner, corpus: Corpus, fit: Fit) -> Learner:
-        """Both stages of one learner: first on the corpus, then on what judges make of it."""
-        judges = [part for part in self.augment if part.capabilities.judge]
+    def _fit_learner(self, learner: Learner, corpus: Corpus, fit: Fit, *, fold: bool = False) -> Learner:
+        """Both stages of one learner: first on the corpus, then on what judges make of it.
+
+        fold  whether this is a fit beside that of the model, of which judges are to remember nothing
+        """
+        judges = [part.unfitted() if fold else part for part in self.augment if part.capabilities.judge]
         readable = learner.readable(corpus)
         if not judges and not self.rerank:  # nothing comes after it, so there is nothing to keep it for
             return learner.learn(readable, fit)
@@ -321,6 +327,7 @@ class Pipeline(Learner):
         parts: dict[str, Part] = {"learner": self.learner}
         if self.features_ is not None:
             parts["features"] = self.features_
+        parts |= {f"augment-{number}": part for number, part in enumerate(self.augment) if part.kept}
         return parts | {f"rerank-{number}": part for number, part in enumerate(self.rerank)}
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -358,7 +365,7 @@ class Pipeline(Learner):
             if self._reads_features and width is not None and width != self.width_:
                 raise ValueError(f"the {name} has {width} features, the rest of the model has {self.width_}")
         self._take_sizes()
-        for part in self.rerank:
+        for part in (*self.augment, *self.rerank):
             own = getattr(part, "n_labels_", self.n_labels_)
             if own != self.n_labels_:
                 raise ValueError(f"'{name_of(part)}' has {own} labels, the learner has {self.n_labels_}")
@@ -372,7 +379,7 @@ class _Staged:
     learner: Learner
 
     def learn(self, corpus: Corpus, fit: Fit) -> None:
-        self.pipeline._fit_learner(self.learner, corpus, fit)
+        self.pipeline._fit_learner(self.learner, corpus, fit, fold=True)
 
     def config(self) -> list[Any]:
         from longtail.registry import config_of

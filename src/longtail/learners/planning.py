@@ -79,6 +79,7 @@ def of_learner(pipeline: Pipeline, sizes: Sizes, run: Run, all_folds: int) -> li
         if part.capabilities.judge:
             tuned = part.planned(sizes)
             room = max(0, tuned.X_bytes + tuned.texts_bytes - sizes.texts_bytes)
+            stages += named(name_of(part), part.plan_judged(learner, sizes, run))
             second = learner.plan_retune(learner.readable_sizes(tuned), run)
             stages += named("second stage", holding("documents", room, second))
     if not any(part.capabilities.learns for part in pipeline.rerank):

@@ -27,7 +27,7 @@ LENGTHS = (5, 3, 1, 4)
 
 def head(classifier: str, n_labels: int = L, width: int = WIDTH, document: bool = False) -> LabelAttentionNetwork:
     torch.manual_seed(0)
-    options: Any = {"hidden": INNER} if classifier == "shared" else {}
+    options: Any = {"hidden": INNER} if classifier in ("shared", "layered") else {}
     network = LabelAttention(classifier=classifier, document=document, **options).network(width, PLAIN, n_labels)
     assert isinstance(network, LabelAttentionNetwork)
     with torch.no_grad():  # far from where training starts, so that no term is near nothing
@@ -73,10 +73,12 @@ def naive_logit(network: LabelAttentionNetwork, context: Any, label: int) -> flo
     def weight(parameter: Any) -> Any:
         return parameter.detach().numpy().astype(np.float64)
 
+    seen = context
+    if network.layered:
+        seen = np.maximum(weight(network.inner.weight) @ context + weight(network.inner.bias), 0)
     if network.own:
-        return float(weight(network.vectors.weight)[label] @ context + weight(network.bias.weight)[label, 0])
-    inner = np.maximum(weight(network.inner.weight) @ context + weight(network.inner.bias), 0)
-    return float(weight(network.outer.weight)[0] @ inner + weight(network.outer.bias)[0])
+        return float(weight(network.vectors.weight)[label] @ seen + weight(network.bias.weight)[label, 0])
+    return float(weight(network.outer.weight)[0] @ seen + weight(network.outer.bias)[0])
 
 
 def naive(network: LabelAttentionNetwork, hidden: Any, mask: Any, labels: Any) -> Any:
@@ -110,7 +112,7 @@ class Wants(Hook):
 
 @pytest.mark.parametrize("labels", ["all", "some", "listed"])
 @pytest.mark.parametrize("document", [False, True])
-@pytest.mark.parametrize("classifier", ["own", "shared"])
+@pytest.mark.parametrize("classifier", ["own", "shared", "vector", "layered"])
 class TestLabelAttention:
     def test_like_a_loop(self, classifier: str, document: bool, labels: str) -> None:
         network, (hidden, mask), wanted = head(classifier, document=document), documents(), label_lists(labels)
@@ -160,7 +162,7 @@ class TestLabelAttention:
 
 
 @pytest.mark.parametrize("document", [False, True])
-@pytest.mark.parametrize("classifier", ["own", "shared"])
+@pytest.mark.parametrize("classifier", ["own", "shared", "vector", "layered"])
 def test_single_pairs(classifier: str, document: bool) -> None:
     network, (hidden, mask) = head(classifier, document=document), documents()
     pairs = [(0, 3), (0, 39), (0, 3), (2, 0), (3, 17), (3, 4)]  # document 1 has none
@@ -174,6 +176,9 @@ def test_single_pairs(classifier: str, document: bool) -> None:
     )
     logits = network.pair_logits(contexts, hidden, mask, at, labels).detach()
     torch.testing.assert_close(logits, network(hidden, mask, torch.arange(L)).detach()[at, labels], rtol=0, atol=1e-5)
+    features = network.features(hidden, mask, at, labels)
+    assert features.shape[1] == network.feature_size(WIDTH) == WIDTH + PLAIN * document
+    torch.testing.assert_close(network.classify(features, labels).detach(), logits, rtol=0, atol=1e-5)
     none = torch.empty(0, dtype=torch.int64)
     assert network.contexts(hidden, mask, none, none).shape == (0, WIDTH)
     assert network.classify(network.contexts(hidden, mask, none, none), none).shape == (0,)

@@ -301,7 +301,7 @@ class NeuralLearner(Learner):
             steps=steps,
             warm_up=self.warm_up,
             falling=self.falling,
-            clip=self.clip,
+            clip=self.clip if task.clipped else 0.0,
             batch=self.batch,
             seed=task.fit.run.seed_of("batches"),
         )
@@ -323,13 +323,27 @@ class NeuralLearner(Learner):
         self, corpus: Corpus, documents: NDArray[np.int64], labels: NDArray[np.int64], *, run: Run | None = None
     ) -> NDArray[np.float32]:
         """float32 (P, width): the context vectors of P pairs of a document and a label, for heads that make such."""
-        from longtail.learners.neural.second_stage import contexts_of_pairs
+        return self._of_pairs(corpus, documents, labels, run or Run())
 
-        run = run or Run()
+    def label_features(
+        self, corpus: Corpus, documents: NDArray[np.int64], labels: NDArray[np.int64], into: Any, *, run: Run
+    ) -> None:
+        """The same with all that the classifier reads, into (P, `feature_size`) that may be mapped from a file."""
+        self._of_pairs(corpus, documents, labels, run, into)
+
+    @property
+    def feature_size(self) -> int:
+        """Numbers of a label's feature, once there is a network."""
+        size: int = self.network_.head.feature_size(self.network_.encoder.width)
+        return size
+
+    def _of_pairs(self, corpus: Corpus, documents: Any, labels: Any, run: Run, into: Any = None) -> NDArray[Any]:
+        from longtail.learners.neural.second_stage import vectors_of_pairs
+
         tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
         with torch_threads(run.workers):
             states = self.encoder.states(self.network_.encoder, tokens, run)
-            return contexts_of_pairs(self.network_, tokens, states, documents, labels)
+            return vectors_of_pairs(self.network_, tokens, states, documents, labels, into)
 
     def retune_choice(self, corpus: Corpus, tokens: Tokens, run: Run) -> LabelChoice:
         """Which labels the loss of the second stage is taken over."""

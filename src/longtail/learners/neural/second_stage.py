@@ -62,6 +62,9 @@ def retuned(
         task = replace(task, fit=fit.with_hooks([PositiveVectors(checked(vectors, network, corpus.n_labels))]))
     if fit.run.checkpoints is not None:
         task = replace(task, begun_with=digest(network, vectors))
+    # rows of labels alone need no clipping, which would let the examples of one label move another's
+    alone = {id(parameter) for parameter in network.head.rows()}
+    task = replace(task, clipped=any(id(parameter) not in alone for parameter in network.head.classifier()))
     per_token = learner.encoder.capabilities.per_token
     with only_classifier(network), kept_vectors(network, tokens, states, per_token) as hidden:
         learner.train_on(network, TrainingData(tokens, choice, states, hidden=hidden), task, learner.key_of(task))
@@ -73,7 +76,10 @@ def digest(network: Network, vectors: LabelVectors | None) -> str:
     for weight in network.state_dict().values():
         state.update(np.ascontiguousarray(weight.cpu().numpy()).tobytes())
     if vectors is not None:
-        state.update(vectors.labels.tobytes() + vectors.vectors.tobytes())
+        state.update(vectors.labels.tobytes())
+        for start in range(0, len(vectors.vectors), 4096):  # they may lie in a file
+            state.update(np.ascontiguousarray(vectors.vectors[start : start + 4096]).tobytes())
+        state.update(repr((vectors.weight, vectors.in_turns, vectors.source is None)).encode())
     return state.hexdigest()
 
 
@@ -148,19 +154,24 @@ def _fill(
             values[tokens.indptr[row] : tokens.indptr[row + 1]] = found[number, : tokens.lengths[row]]
 
 
-def contexts_of_pairs(
+def vectors_of_pairs(
     network: Network,
     tokens: Tokens,
     states: NDArray[np.float16] | None,
     documents: NDArray[np.int64],
     labels: NDArray[np.int64],
-) -> NDArray[np.float32]:
-    """float32 (P, width): what the classifier sees of P pairs of a document and a label, without dropout."""
+    into: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """(P, width): what the head makes of P pairs of a document and a label, without dropout.
+
+    into  where they are to go, as wide as a context vector or as a feature; None for new float32 contexts
+    """
     if "context" not in network.head.points:
         raise UsageError("context vectors need a head with label-wise attention")
     head: Any = network.head
     network.eval()
-    found = np.empty((len(labels), network.encoder.width), dtype=np.float32)
+    found = np.empty((len(labels), network.encoder.width), dtype=np.float32) if into is None else into
+    make = head.contexts if into is None else head.features
     order = np.argsort(documents, kind="stable")
     wanted, first = np.unique(documents[order], return_index=True)
     pairs_of = dict(zip(wanted.tolist(), np.split(order, first[1:]), strict=True))
@@ -172,7 +183,7 @@ def contexts_of_pairs(
             which = np.concatenate(pairs)
             hidden = _encoded(network, tokens, states, wanted[rows])
             mask = token_tensors(tokens, wanted[rows])[1]
-            made = head.contexts(hidden, mask, torch.from_numpy(place), torch.from_numpy(labels[which]))
+            made = make(hidden, mask, torch.from_numpy(place), torch.from_numpy(labels[which]))
             found[which] = made.float().numpy()
     return found
 
@@ -181,9 +192,11 @@ def checked(vectors: LabelVectors, network: Network, n_labels: int) -> LabelVect
     """The vectors, if they fit the network's classifier."""
     if "context" not in network.head.points:
         raise UsageError("examples in the classifier's space need a head with label-wise attention")
-    shape = (len(vectors.labels), network.encoder.width)
-    if vectors.vectors.shape != shape:
-        raise UsageError(f"vectors of labels must have the shape {shape}, not {vectors.vectors.shape}")
+    width = network.encoder.width
+    known = [(len(vectors.labels), each) for each in sorted({width, network.head.feature_size(width)})]
+    if vectors.source is None and vectors.vectors.shape not in known:
+        shapes = " or ".join(map(str, known))
+        raise UsageError(f"vectors of labels must have the shape {shapes}, not {vectors.vectors.shape}")
     if vectors.labels.min() < 0 or vectors.labels.max() >= n_labels:
         raise UsageError(f"vectors are of labels from 0 to {n_labels - 1}")
     return vectors
@@ -191,24 +204,44 @@ def checked(vectors: LabelVectors, network: Network, n_labels: int) -> LabelVect
 
 @dataclass(kw_only=True)
 class PositiveVectors(Hook):
-    """Examples in the classifier's space: a loss beside the batch's own, in which each label holds."""
+    """Examples in the classifier's space: a loss beside the batch's own, in which each label holds (LSFA, equation 19).
+
+    Where they take turns, every other pass is over them alone, the first one over the documents.
+    """
 
     def __init__(self, given: LabelVectors) -> None:
         self.given = given
 
     def begin(self, plan: TrainingPlan) -> None:
         self.documents_ = len(plan.corpus)
+        self.passes_ = 0
+
+    def epoch(self, network: Network, data: TrainingData) -> None:
+        self.passes_ += 1
 
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
+        alone = self.given.in_turns and self.passes_ % 2 == 0
         # as many as the batch's share of an epoch, so that each is drawn about once in one
-        count = -(-len(self.given.labels) * len(batch) // self.documents_)
+        count = 0 if self.given.in_turns and not alone else -(-len(self.given.labels) * len(batch) // self.documents_)
         self.drawn_ = rng.permutation(len(self.given.labels))[:count]
-        return batch
+        self.vectors_ = self.given.some(self.drawn_, rng)
+        return replace(batch, weights=torch.zeros_like(batch.targets)) if alone else batch
 
     def pairs(self, batch: Batch, network: Network, hidden: Tensor, logits: Tensor) -> tuple[Batch, Tensor, Any]:
+        if not len(self.drawn_):
+            return batch, logits, None
         device = logits.device
         labels = torch.from_numpy(self.given.labels[self.drawn_].astype(np.int64)).to(device)
-        vectors = torch.from_numpy(self.given.vectors[self.drawn_].astype(np.float32)).to(device)
-        found = network.head.classify(vectors, labels).float()
-        loss = functional.binary_cross_entropy_with_logits(found, torch.ones_like(found), reduction="sum")
-        return batch, logits, loss / len(batch)
+        found = network.head.classify(torch.from_numpy(self.vectors_).to(device), labels).float()
+        return batch, logits, self.given.weight * positive_loss(found) / len(batch)
+
+    def state(self) -> dict[str, Any]:
+        return {"passes": self.passes_}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        self.passes_ = state["passes"]
+
+
+def positive_loss(logits: Tensor) -> Tensor:
+    """LSFA's equation 19, to be minimised: the sum of -log sigmoid over positive examples."""
+    return functional.binary_cross_entropy_with_logits(logits, torch.ones_like(logits), reduction="sum")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -79,6 +79,18 @@ class HeadNetwork(nn.Module, ABC):
 
     def bind(self, encoder: EncoderNetwork, facts: LabelFacts) -> None:
         """Takes what the head needs to know of the labels, for heads that read their texts."""
+
+    def feature_size(self, width: int) -> int:
+        """Numbers of a label's feature behind an encoder of this width: those of its context vector, unless said."""
+        return width
+
+    def features(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        """(P, feature_size): all that the classifier reads of P pairs, as `ContextHead.contexts`: the contexts here."""
+        head: Any = self
+        if "context" not in self.points:
+            raise UsageError("features of labels need a head with label-wise attention")
+        found: Tensor = head.contexts(hidden, mask, documents, labels)
+        return found
 
     def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
         """Logits (P,) of vectors (P, width) in the space "context", one for each of labels (P,)."""

@@ -4,10 +4,10 @@ Label-wise attention (AttentionXML, https://arxiv.org/abs/1811.01727) makes one 
 
     alpha_tl = softmax over t of h_t . q_l          c_l = sum over t of alpha_tl h_t
 
-and a classifier turns c_l into a logit. The tensor of all c_l (documents x labels x width) is never needed: with a
-classifier vector v_l of each label's own, v_l . c_l = sum over t of alpha_tl (h_t . v_l), which has no width at all.
-The shared classifier's hidden layer is W c_l = sum over t of alpha_tl (W h_t): W meets each token once, not each label
-of each document. It is made for a block of labels at a time, and once more in the backward pass.
+and a classifier turns c_l into a logit: a vector per label or one for all, on c_l or on relu(W c_l). The tensor of all
+c_l (documents x labels x width) is never needed: with a classifier vector v_l, v_l . c_l = sum over t of alpha_tl
+(h_t . v_l), which has no width at all. The hidden layer is W c_l = sum over t of alpha_tl (W h_t): W meets each token
+once, not each label of each document. It is made for a block of labels at a time, and once more in the backward pass.
 """
 
 from __future__ import annotations
@@ -37,10 +37,14 @@ BLOCK = 1 << 26
 class LabelAttention(Head):
     """One context vector per label: each label looks at the words that matter to it."""
 
-    classifier: str = option("own", "own: a vector per label (measured best); shared: one layer for all (AttentionXML)",
-                             choices=("own", "shared"))  # fmt: skip
-    hidden: int = option(256, "width of the shared classifier's hidden layer (AttentionXML: 256)", low=1, high=8192,
-                         only={"classifier": "shared"})  # fmt: skip
+    classifier: str = option(
+        "own",
+        "own: a vector per label (measured best); shared: a hidden layer and one vector for all (AttentionXML); "
+        "vector: one vector for all; layered: a hidden layer, then a vector per label (LSFA's code, type 2)",
+        choices=("own", "shared", "vector", "layered"),
+    )
+    hidden: int = option(256, "width of the hidden layer (AttentionXML: 256, LSFA's code: 300)", low=1, high=8192,
+                         only={"classifier": ("shared", "layered")})  # fmt: skip
     document: bool = option(
         True, "the whole document's vector beside the contexts: evidence of many words adds up (measured)"
     )
@@ -54,16 +58,28 @@ class LabelAttention(Head):
     def starts_from_documents(self) -> bool:
         return True
 
+    @property
+    def own(self) -> bool:
+        """Whether each label has a classifier vector of its own."""
+        return self.classifier in ("own", "layered")
+
+    @property
+    def layered(self) -> bool:
+        """Whether there is a hidden layer in front of the classifier vectors."""
+        return self.classifier in ("shared", "layered")
+
     def weights(self, width: int, word_width: int, n_labels: int) -> int:
-        own = width + 1 if self.classifier == "own" else 0
-        return n_labels * (width + own + word_width * self.document) + (0 if own else self.hidden * (width + 2))
+        seen = self.hidden if self.layered else width
+        own = seen + 1 if self.own else 0
+        shared = self.hidden * (width + 1) * self.layered + (0 if own else seen + 1)
+        return n_labels * (width + own + word_width * self.document) + shared
 
     def busy(self, seen: Seen) -> int:
         """Attention of every token for every label, a few times over; in blocks where that is too much."""
         pairs = seen.documents * seen.labels
         rows = pairs * 4 * seen.width if seen.listed else 8 * seen.labels * seen.width
-        shared = 0 if self.classifier == "own" else 3 * pairs * self.hidden
-        return min(9 * pairs * seen.tokens + shared + rows, 5 * BLOCK) + 6 * pairs
+        layer = 3 * pairs * self.hidden * self.layered
+        return min(9 * pairs * seen.tokens + layer + rows, 5 * BLOCK) + 6 * pairs
 
     def network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
         return LabelAttentionNetwork(self, width, word_width, n_labels)
@@ -72,20 +88,22 @@ class LabelAttention(Head):
 class LabelAttentionNetwork(HeadNetwork):
     def __init__(self, options: LabelAttention, width: int, word_width: int, n_labels: int) -> None:
         super().__init__()
-        self.width, self.own = width, options.classifier == "own"
-        self.points = ("context",) if self.own else ("context", "classifier")
-        self.widest = width if self.own else max(width, options.hidden)
+        self.width, self.own, self.layered = width, options.own, options.layered
+        self.points = ("context", "classifier") if self.layered else ("context",)
+        seen = options.hidden if self.layered else width
+        self.widest = max(width, seen)
         self.queries = nn.Embedding(n_labels, width, sparse=True)
         nn.init.xavier_normal_(self.queries.weight)
         self.first_bias = options.bias
+        if self.layered:
+            self.inner = nn.Linear(width, seen)
         if self.own:
-            self.vectors = nn.Embedding(n_labels, width, sparse=True)
+            self.vectors = nn.Embedding(n_labels, seen, sparse=True)
             nn.init.xavier_normal_(self.vectors.weight)
             self.bias = nn.Embedding(n_labels, 1, sparse=True)
             nn.init.constant_(self.bias.weight, options.bias)
         else:
-            self.inner = nn.Linear(width, options.hidden)
-            self.outer = nn.Linear(options.hidden, 1)
+            self.outer = nn.Linear(seen, 1)
             nn.init.constant_(self.outer.bias, options.bias)
         self.word_width = word_width if options.document else 0
         if self.word_width:
@@ -98,16 +116,18 @@ class LabelAttentionNetwork(HeadNetwork):
         return [self.queries.weight, *own, *([self.document.weight] if self.word_width else [])]
 
     def classifier(self) -> list[Tensor]:
-        parts: list[nn.Module] = [self.vectors, self.bias] if self.own else [self.inner, self.outer]
+        parts: list[nn.Module] = [self.inner] if self.layered else []
+        parts += [self.vectors, self.bias] if self.own else [self.outer]
         parts += [self.document] if self.word_width else []
         return [parameter for part in parts for parameter in part.parameters()]
 
     def restart(self) -> None:
+        if self.layered:
+            self.inner.reset_parameters()
         if self.own:
             nn.init.xavier_normal_(self.vectors.weight)
             nn.init.constant_(self.bias.weight, self.first_bias)
         else:
-            self.inner.reset_parameters()
             self.outer.reset_parameters()
             nn.init.constant_(self.outer.bias, self.first_bias)
         if self.word_width:
@@ -122,7 +142,8 @@ class LabelAttentionNetwork(HeadNetwork):
         length      of a token's word_width part on average: label vectors are made so that products do not depend on it
         """
         known = directions.norm(dim=1) > 0
-        for weight, strength in ((self.queries.weight, QUERY), *([(self.vectors.weight, VECTOR)] if self.own else [])):
+        direct = self.own and not self.layered  # behind a layer, numbers mean something else
+        for weight, strength in ((self.queries.weight, QUERY), *([(self.vectors.weight, VECTOR)] if direct else [])):
             weight[known] *= REST
             weight[known, -directions.shape[1] :] = directions[known] * (strength / length)
         if self.word_width:
@@ -149,7 +170,7 @@ class LabelAttentionNetwork(HeadNetwork):
             # a label of several lists is looked up once, and has one row of gradient
             found, labels = torch.unique(labels, return_inverse=True)
             block: Callable[..., Tensor] = partial(self._listed, self.queries(found), self._classifier(found))
-        elif self.own and not (hooks.wants("context") or hooks.wants("classifier")):
+        elif self.own and not self.layered and not (hooks.wants("context") or hooks.wants("classifier")):
             block = self._without_contexts
         else:
             block = self._all_listed
@@ -192,13 +213,15 @@ class LabelAttentionNetwork(HeadNetwork):
     ) -> Tensor:
         """Logits (B, S) from attention before its softmax (B, S, T); contexts are made only where a hook asks."""
         attention = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(dim=2)
-        if hooks.wants("context") or (self.own and hooks.wants("classifier")):
+        if hooks.wants("context") or (not self.layered and hooks.wants("classifier")):
             return self._classify(hooks.apply_at("context", attention @ hidden), classifier, hooks)
+        if self.layered:
+            inner = functional.relu(attention @ functional.linear(hidden, self.inner.weight) + self.inner.bias)
+            return self._outer(hooks.apply_at("classifier", inner), classifier)
         if self.own:
             vectors, bias = classifier
             return (attention * (vectors @ hidden.transpose(1, 2))).sum(dim=2) + bias[..., 0]
-        inner = functional.relu(attention @ functional.linear(hidden, self.inner.weight) + self.inner.bias)
-        return self.outer(hooks.apply_at("classifier", inner))[..., 0]
+        return (attention @ functional.linear(hidden, self.outer.weight))[..., 0] + self.outer.bias
 
     # single pairs, for augmenters in the context space
     def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
@@ -222,20 +245,42 @@ class LabelAttentionNetwork(HeadNetwork):
             logits = logits + (self.documents(hidden, mask)[documents] * self.document(labels)).sum(dim=1)
         return logits
 
+    # what the classifier reads of single pairs
+    def feature_size(self, width: int) -> int:
+        """The context vector and, where it is read, the document's vector behind it."""
+        return width + self.word_width
+
+    def features(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        """(P, feature_size): the contexts of P pairs, with the vectors of their documents where these are read."""
+        contexts = self.contexts(hidden, mask, documents, labels)
+        if not self.word_width:
+            return contexts
+        return torch.cat([contexts, self.documents(hidden, mask)[documents]], dim=1)
+
     def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
-        """Logits (...) of contexts (..., width) for labels (...), or for labels (S,) of contexts (B, S, width)."""
-        return self._classify(contexts, self._classifier(labels), hooks)
+        """Logits (...) of contexts (..., width) for labels (...), or for labels (S,) of contexts (B, S, width).
+
+        Features, which are wider, have the document's vector, too: its part of the logit is added.
+        """
+        logits = self._classify(contexts[..., : self.width], self._classifier(labels), hooks)
+        if contexts.shape[-1] > self.width:
+            logits = logits + (contexts[..., self.width :] * self.document(labels)).sum(dim=-1)
+        return logits
 
     def _classifier(self, labels: Tensor) -> list[Tensor]:
         """What the labels have of their own: vectors (..., width) and bias (..., 1), or nothing."""
         return [self.vectors(labels), self.bias(labels)] if self.own else []
 
     def _classify(self, contexts: Tensor, classifier: list[Tensor], hooks: Hooks) -> Tensor:
-        if self.own:
-            vectors, bias = classifier
-            return (hooks.apply_at("classifier", contexts) * vectors).sum(dim=-1) + bias[..., 0]
-        inner = hooks.apply_at("classifier", functional.relu(self.inner(contexts)))
-        return self.outer(inner)[..., 0]
+        seen = functional.relu(self.inner(contexts)) if self.layered else contexts
+        return self._outer(hooks.apply_at("classifier", seen), classifier)
+
+    def _outer(self, seen: Tensor, classifier: list[Tensor]) -> Tensor:
+        """Logits (...) of what the classifier's vectors are held against (..., width)."""
+        if not self.own:
+            return self.outer(seen)[..., 0]
+        vectors, bias = classifier
+        return (seen * vectors).sum(dim=-1) + bias[..., 0]
 
 
 def document_vectors(word_width: Tensor, mask: Tensor, centre: Tensor) -> Tensor:

@@ -91,6 +91,24 @@ class Network(nn.Module):
         self.head.start(directions, centre, max(float(length) / len(tokens.ids), 1e-6))
         self.train(training)
 
+    @torch.no_grad()
+    def prototypes(self, tokens: Tokens, Y: sp.csr_matrix, states: NDArray[np.float16] | None = None) -> Tensor:
+        """(L, width): the mean context vector of each label over its documents, without dropout; 0 for none."""
+        head: Any = self.head
+        training, device = self.training, next(self.parameters()).device
+        self.eval()
+        sums = torch.zeros((Y.shape[1], self.encoder.width), device=device)
+        for rows in in_length_order(tokens, 64):
+            ids, mask = token_tensors(tokens, rows)
+            own = Y[rows].tocoo()
+            document, label = (torch.from_numpy(each.astype(np.int64)).to(device) for each in own.coords)
+            batch = to_device(Batch(rows, ids, mask, ids, ids, None, state_tensor(states, tokens, rows)), device)
+            contexts = head.contexts(self.encode(batch), batch.mask, document, label)
+            sums.index_add_(0, label, contexts.float())
+        self.train(training)
+        counts = torch.from_numpy(np.bincount(Y.indices, minlength=Y.shape[1])).to(device)
+        return sums / counts.clamp_min(1)[:, None]
+
 
 def vectors_of(network: Network, tokens: Tokens) -> NDArray[np.float32]:
     """float32 (n, width): what the encoder makes of each document, for encoders that give one vector per document.

@@ -49,6 +49,7 @@ class Task:
     nested  whether this is one network of several: a killed run does not train it again when it was finished
     group_by  makes the label vectors that clusters of labels are made by, in place of their documents' words
     begun_with  a digest of what the network is before this training, where learner and seed do not tell
+    clipped  whether gradients are held to the learner's largest norm
     """
 
     corpus: Corpus
@@ -60,6 +61,7 @@ class Task:
     facts: LabelFacts | None = None
     group_by: Callable[[], Any] | None = None
     begun_with: str = ""
+    clipped: bool = True
 
 
 def label_texts(labels: LabelIndex) -> list[str]:

@@ -79,6 +79,9 @@ def train(
                 raise KeyboardInterrupt from None
             raise
     network.cpu().eval()
+    if run.hardware.devices * run.hardware.nodes == 1:  # what other processes did, hooks here do not know
+        for hook in hooks:
+            hook.end()
     if checkpoints is not None:
         shutil.rmtree(checkpoints, ignore_errors=True)
     return network

@@ -1,0 +1,62 @@
+"""Tables of benchmarks/lsfa.py; `render.py` puts them in their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from render_neural import table
+from render_quality import machine_line, mean_and_spread, tail_groups
+
+Results = dict[str, Any]
+HELD_OUT = "-held-out"
+NAMES = {
+    "plain": "plain (C)",
+    "lsfa": "LSFA (A)",
+    "no-contrastive": "LSFA without the contrastive loss (B)",
+    "pooled": "plain, one vector per document (D)",
+    "retuned": "control: classifier tuned again, nothing made up",
+    "copies": "control: real features again",
+    "noise": "control: noise around prototypes",
+    "covariance": "control: the head's covariance around prototypes",
+    "printed": "LSFA as printed",
+    "code": "LSFA as its code has it",
+}
+#: How like real features the made-up ones were.
+CHECKS = ("spread", "spread_low", "spread_high", "cosine", "cosine_low")
+
+
+def lsfa_section(results: Results) -> str:
+    """Tables on test documents, and whether made-up features are like real ones."""
+    corpora = sorted({row["corpus"] for row in results["rows"] if not row["corpus"].endswith(HELD_OUT)}, reverse=True)
+    wanted = [("attentionxml", setting, name) for setting, name in NAMES.items()]
+    parts = [table(results, corpus, wanted) for corpus in corpora]
+    return "\n\n".join([*parts, _checks(results, corpora), _made(results)])
+
+
+def lsfa_search_section(results: Results) -> str:
+    """What was tried on documents held out of training."""
+    found = list(dict.fromkeys((row["corpus"], row["setting"]) for row in results["rows"]))
+    parts = []
+    for corpus in sorted({corpus for corpus, _ in found if corpus.endswith(HELD_OUT)}, reverse=True):
+        settings = [setting for own, setting in found if own == corpus]
+        parts.append(table(results, corpus, [("attentionxml", setting, setting) for setting in settings]))
+    return "\n\n".join([*parts, _made(results)])
+
+
+def _checks(results: Results, corpora: list[str]) -> str:
+    """Means over seeds."""
+    lines = [f"| corpus, setting | {' | '.join(name.replace('_', ', ') for name in CHECKS)} |", f"|---{'|--:' * 5}|"]
+    for (corpus, _, setting), rows in tail_groups(results).items():
+        found = [row["checks"] for row in rows if set(CHECKS) <= set(row.get("checks") or {})]
+        if found and corpus in corpora:
+            cells = " | ".join(f"{mean_and_spread(each[name] for each in found)[0]:.2f}" for name in CHECKS)
+            lines.append(f"| {corpus}, {NAMES[setting]} | {cells} |")
+    return "\n".join(lines)
+
+
+def _made(results: Results) -> str:
+    return (
+        "One core per row; tail: labels with 1 to 5 training documents, middle 6 to 20. Rows that share a first stage "
+        f"train it once, and seconds of all but the first tell of the later stages alone. {machine_line(results)} Made "
+        f"by `{results['command']}`."
+    )

@@ -1,0 +1,161 @@
+"""The PVAE: its losses by hand, and known Gaussians, whose mean and spread it must find for labels it never saw."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from longtail.augment.generators import Around, Copies  # noqa: E402
+from longtail.augment.label_features import LabelFeatures  # noqa: E402
+from longtail.augment.lsfa_checks import checked  # noqa: E402
+from longtail.augment.pvae import Pvae, Shape, divergence, negative_evidence, released_loss  # noqa: E402
+from longtail.run import Run  # noqa: E402
+
+ONE = Run(threads=1)
+LABELS, HEAD, EACH, WIDTH = 70, 60, 60, 12
+QUICK = Shape(hidden=48, latent=6, epochs=40, rate=3e-3)
+
+
+def test_equation_16_by_hand() -> None:
+    """KL of N(1, 1) is 1/2; the likelihood of 2 under N(1, 2^2) is known."""
+    one = torch.ones(1, 1)
+    found = negative_evidence(2 * one, one, torch.tensor([math.log(2)]), one, 0 * one)
+    assert float(found) == pytest.approx(0.5 + 0.125 + math.log(2) + 0.5 * math.log(2 * math.pi), abs=1e-6)
+    assert float(found) == pytest.approx(2.237086, abs=1e-6)
+    assert float(released_loss(2 * one, one, one, 0 * one)) == pytest.approx(1 + 0.005 * 0.5)
+    assert float(divergence(0 * one, 0 * one)) == 0, "the prior itself"
+
+
+def gaussians(seed: int = 0) -> tuple[LabelFeatures, Any, Any]:
+    """Labels with means of their own and one covariance, in which numbers vary together; means and covariance."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(0, 3, (LABELS, WIDTH))
+    mixing = rng.normal(0, 0.6, (3, WIDTH)) * np.linspace(0.4, 1.6, WIDTH)
+    drawn = rng.normal(size=(LABELS, EACH, 3)) @ mixing + 0.3 * rng.normal(size=(LABELS, EACH, WIDTH))
+    values = (means[:, None] + drawn).reshape(-1, WIDTH).astype(np.float16)
+    return LabelFeatures(np.arange(LABELS + 1) * EACH, values), means, mixing.T @ mixing + 0.09 * np.eye(WIDTH)
+
+
+def test_prototypes_and_covariance() -> None:
+    features, _, covariance = gaussians()
+    whole = features.values.astype(np.float64).reshape(LABELS, EACH, WIDTH)
+    np.testing.assert_allclose(features.prototypes, whole.mean(axis=1), atol=1e-3)
+    head = np.arange(HEAD)
+    centred = (whole - whole.mean(axis=1, keepdims=True))[:HEAD].reshape(-1, WIDTH)
+    expected = centred.T @ centred / (HEAD * (EACH - 1))
+    np.testing.assert_allclose(features.covariance(head), expected, atol=2e-3)
+    np.testing.assert_allclose(features.variance(head), np.diag(expected), atol=2e-3)
+    assert np.abs(features.covariance(head) - covariance).max() < 0.25
+
+
+def test_labels_without_features_have_no_prototype() -> None:
+    values = np.arange(8, dtype=np.float16).reshape(4, 2)
+    features = LabelFeatures(np.array([0, 0, 3, 3, 4]), values)
+    assert features.prototypes.tolist() == [[0, 0], [2, 3], [0, 0], [6, 7]]
+    assert features.rows_of(np.array([1, 3]))[0].tolist() == [0, 1, 2, 3]
+
+
+def sources(features: LabelFeatures) -> dict[str, Any]:
+    head = np.arange(HEAD)
+    return {
+        "pvae": Pvae.fitted(QUICK, features, head, ONE),
+        "covariance": Around.covariance(features, head),
+        "copies": Copies(features),
+    }
+
+
+def test_known_gaussians_are_recovered() -> None:
+    """Means and spreads of labels that were not learnt from, and what varies together."""
+    features, means, covariance = gaussians()
+    for name, source in sources(features).items():
+        for label in range(HEAD, LABELS):
+            drawn = source.draw(np.full(2000, label), np.random.default_rng(label)).astype(np.float64)
+            ratio = drawn.std(axis=0) / np.sqrt(np.diag(covariance))
+            assert ratio.min() > 0.7 and ratio.max() < 1.3, (name, label, ratio)
+            off = np.abs(drawn.mean(axis=0) - means[label]) / np.sqrt(np.diag(covariance))
+            assert off.max() < 0.6 and off.mean() < 0.3, (name, label, off)
+            found = np.corrcoef(drawn.T)
+            spread = np.sqrt(np.diag(covariance))
+            assert np.abs(found - covariance / np.outer(spread, spread)).max() < 0.45, (name, label)
+
+
+def test_the_network_has_learnt_something() -> None:
+    """What a no-op would not do: unfitted, it makes numbers that vary by themselves."""
+    features, _, covariance = gaussians()
+    fitted = Pvae.fitted(QUICK, features, np.arange(HEAD), ONE)
+    unfitted = Pvae(QUICK, features.prototypes, fitted.scales)
+    spread = np.sqrt(np.diag(covariance))
+    expected = covariance / np.outer(spread, spread)
+
+    def off(source: Pvae) -> float:
+        drawn = source.draw(np.full(2000, 65), np.random.default_rng(0))
+        return float(np.abs(np.corrcoef(drawn.T) - expected).mean())
+
+    assert off(fitted) < 0.5 * off(unfitted)
+
+
+def test_what_is_modelled_and_how_matters() -> None:
+    features, _, _ = gaussians()
+    seen = {}
+    for name, options in {
+        "default": {},
+        "whole": {"residual": False},
+        "released": {"objective": "released"},
+        "mean": {"noise": False, "prior": "standard"},
+        "standard": {"prior": "standard"},
+    }.items():
+        shape = Shape(**{**vars(QUICK), "epochs": 5, **options})
+        made = Pvae.fitted(shape, features, np.arange(HEAD), ONE)
+        seen[name] = made.draw(np.full(300, 65), np.random.default_rng(0))
+        assert np.isfinite(seen[name]).all()
+    assert len({each.tobytes() for each in seen.values()}) == len(seen)
+    assert seen["mean"].std(axis=0).mean() < seen["standard"].std(axis=0).mean()
+
+
+def test_same_seed_same_bytes_and_a_round_trip() -> None:
+    features, _, _ = gaussians()
+    shape = Shape(**{**vars(QUICK), "epochs": 3})
+    one, two = (Pvae.fitted(shape, features, np.arange(HEAD), ONE) for _ in range(2))
+    drawn = [made.draw(np.arange(LABELS), np.random.default_rng(3)).tobytes() for made in (one, two)]
+    again = Pvae.restored(shape, features.prototypes, one.state()).draw(np.arange(LABELS), np.random.default_rng(3))
+    assert drawn[0] == drawn[1] == again.tobytes()
+    for name in ("scales", "latent", "network.mean.weight"):
+        damaged = one.state()[name][:3]
+        with pytest.raises(ValueError, match="PVAE"):
+            Pvae.restored(shape, features.prototypes, {**one.state(), name: damaged})
+
+
+@pytest.mark.parametrize("head", [1, 2, 12])
+def test_few_head_labels_will_do(head: int) -> None:
+    features, _, _ = gaussians()
+    shape = Shape(**{**vars(QUICK), "epochs": 2})
+    made = Pvae.fitted(shape, features, np.arange(head), ONE)
+    assert np.isfinite(made.draw(np.arange(LABELS), np.random.default_rng(0))).all()
+
+
+def test_checks_tell_spread_and_cosine() -> None:
+    features, _, _ = gaussians()
+    head = np.arange(HEAD)
+    good = checked(Around.covariance(features, head), features, head, ONE)
+    assert 0.8 < good["spread_low"] <= good["spread"] <= good["spread_high"] < 1.2 and good["cosine"] > 0.95
+    narrow = checked(Around(features.prototypes, np.full(WIDTH, 0.01, np.float32)), features, head, ONE)
+    assert narrow["spread_high"] < 0.2
+
+
+def test_outliers_do_not_make_what_is_drawn_too_narrow() -> None:
+    """Most features of a label are alike and some are not: the encoder gives a wider z than the prior has."""
+    features, means, _ = gaussians()
+    rng = np.random.default_rng(1)
+    off = (features.values.astype(np.float64) - np.repeat(means, EACH, axis=0)) * rng.gamma(
+        0.3, 3.0, (LABELS * EACH, 1)
+    )
+    heavy = LabelFeatures(features.start, (np.repeat(means, EACH, axis=0) + off).astype(np.float16))
+    head = np.arange(HEAD)
+    fitted = checked(Pvae.fitted(QUICK, heavy, head, ONE), heavy, head, ONE)
+    standard = checked(Pvae.fitted(Shape(**{**vars(QUICK), "prior": "standard"}), heavy, head, ONE), heavy, head, ONE)
+    assert standard["spread"] < 0.7 < fitted["spread"] < 1.3

@@ -68,7 +68,8 @@ ATTENTION: Config = {"part": "attentionxml", "encoder": BAG, "shortlist": SAMPLE
 TEXT_ATTENTION: Config = {"part": "text-attention", "bias": -3.0, "inner": 5}
 LSAN: Config = {**ATTENTION, "part": "lsan", "head": TEXT_ATTENTION}
 UNIT_VECTOR: Config = {"part": "unit-vector", "size": 6, "bias": -3.0}
-HTTN: Config = {**ATTENTION, "part": "httn", "head": UNIT_VECTOR, "retune_epochs": None, "draws": 2, "documents": 2}
+HTTN: Config = {**ATTENTION, "part": "httn", "head": UNIT_VECTOR, "rarest": 5, "retune_epochs": None, "draws": 2,
+                "documents": 2}  # fmt: skip
 GROUPS: Config = {"groups": "always", "group_size": 4, "candidates": 2, "bottleneck": 5}
 FLAT: Config = {"groups": "never", "group_size": 100, "candidates": 32, "bottleneck": 256}
 CONVOLUTIONS: Config = {"part": "convolutions", "size": 6, "maps": 3, "bottleneck": 6}

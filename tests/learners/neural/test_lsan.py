@@ -30,6 +30,9 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 
 
+CLASSIFIERS = ["own", "shared", "vector", "layered"]
+
+
 def head_of(width: int, labels: int, seed: int = 0, **options: Any) -> TextAttentionNetwork:
     torch.manual_seed(seed)
     made = TextAttention(inner=2, document=False, **options).network(width, width, labels)
@@ -72,7 +75,7 @@ def test_the_mix_by_hand(scores: str) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 99), st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["own", "shared"]))
+@given(st.integers(0, 99), st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(CLASSIFIERS))
 def test_contexts_of_pairs_are_those_of_the_forward_pass(seed: int, lengths: list[int], classifier: str) -> None:
     """For every pair, and whatever stands behind the end of a text."""
     head = head_of(4, 5, seed, classifier=classifier)
@@ -146,6 +149,19 @@ def test_augmenters_of_context_vectors_fit(augment: dict[str, Any]) -> None:
     plain = Tagger(QUICK, threads=1).fit(corpus).score(corpus, 5)
     other = Tagger(QUICK, augment=[augment], threads=1).fit(corpus).score(corpus, 5)
     assert plain.values.tobytes() != other.values.tobytes()
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_label_specific_features_are_augmented(classifier: str) -> None:
+    corpus = titles()
+    config = {**QUICK, "head": {"part": "text-attention", "inner": 6, "classifier": classifier}, "retune_epochs": 2}
+    lsfa = {"part": "lsfa", "threshold": int(np.median(corpus.labels.frequency)), "epochs": 3, "hidden": 8, "latent": 2,
+            "contrastive": {"part": "contrastive", "start": 0.0}}  # fmt: skip
+    plain = Tagger(config, threads=1).fit(corpus).learner
+    tagger = Tagger(config, augment=[lsfa], threads=1).fit(corpus)
+    assert tagger.learner.feature_size == 20 + 12, "contexts, and the document's vector beside them"
+    assert tagger.augment[0].prototypes_.any()
+    assert plain.score(corpus, 5, run=ONE).values.tobytes() != tagger.score(corpus, 5).values.tobytes()
 
 
 def test_goes_on_where_it_was_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from longtail.run import Run  # noqa: E402
 
 SHARED = {"part": "label-attention", "classifier": "shared", "hidden": 8}
 RETUNED = {
-    **{name: config for name, config in CASES.items() if name != "astec-modules"},
+    **{name: config for name, config in CASES.items() if name not in ("astec-modules", "httn")},
     "attentionxml, shared": {**CASES["attentionxml"], "head": SHARED},
     "attentionxml, pooled": {**CASES["attentionxml"], "head": "pooled"},
 }
@@ -38,6 +38,7 @@ CLASSIFIER = (
     "head.bias.weight",
     "labels.bias.weight",
     "head.document.",
+    "head.labels.document.",
     "head.inner.",
     "head.outer.",
 )

@@ -55,8 +55,9 @@ BLOCK = 1 << 14
 @dataclass(kw_only=True)
 class HTTN(NeuralLearner):
     head: Any = option("unit-vector", "what turns those into one score per label: unit-vector")
-    rarest: int = option(5, "labels with at most this many documents are rare, and get their separators from the map",
-                         low=0)  # fmt: skip
+    rarest: int = option(
+        2, "labels with at most this many documents are rare, and get their separators from the map (measured)", low=0
+    )
     draws: int = option(10, "prototypes per label, each of other documents (HTTN: 30)", low=1, high=1000)
     documents: int = option(5, "documents per prototype, all where a label has fewer (HTTN: 5)", low=1, high=100_000)
     ridge: float = option(0.1, "how far the map's numbers are held back (HTTN: few epochs instead)", low=0, high=1e6)

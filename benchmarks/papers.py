@@ -1,7 +1,7 @@
 """Rows of papers' tables as recipes: benchmarks/papers/*.toml, one file per paper.
 
     longtail train DATA -o MODEL --recipe benchmarks/papers/tailmix.toml#tailmix-attentionxml
-    python benchmarks/papers.py lsfa [--data DIR] [--rows GLOB] [--fresh]      measures all rows of a paper
+    python benchmarks/papers.py lsfa|xda [--data DIR] [--rows GLOB] [--fresh]      measures all rows of a paper
 
 Rows of TailMix and its rivals are measured by benchmarks/neural_tail.py, those of short texts by
 benchmarks/label_text.py, those of RankNet and Taug by benchmarks/tail.py.
@@ -20,7 +20,7 @@ from longtail.recipe import Recipe
 
 FILES = sorted((Path(__file__).resolve().parent / "papers").glob("*.toml"))
 #: Papers whose rows are measured here, and the modules that do it.
-MEASURED = {"lsfa": "lsfa"}
+MEASURED = {"lsfa": "lsfa", "xda": "xda"}
 
 
 def rows() -> dict[str, Recipe]:

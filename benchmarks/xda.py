@@ -1,7 +1,7 @@
 """Rows of XDA: ablations and controls on test documents, the search for settings on held-out ones, texts to look at.
 
-    python benchmarks/xda.py [--data DIR] [--rows GLOB] [--fresh]
-    python benchmarks/xda.py --texts [--data DIR]           twenty generated texts of vuln-libraries, as a table
+    python benchmarks/papers.py xda [--data DIR] [--rows GLOB] [--fresh]
+    python benchmarks/papers.py xda --texts [--data DIR]     twenty generated texts of vuln-libraries, as a table
 
 A row is one (corpus, learner, setting, seed), on one core. Rows of one seed that have the first stage in common train
 it once: it is kept under benchmarks/.work/xda. Corpora named -held-out are 80 % of the training documents to train on
@@ -36,7 +36,7 @@ RESULT = RESULTS / "xda.json"
 SEEDS = (0, 1, 2)
 CORPORA = neural_tail.CORPORA
 HELD_OUT, SHARE = "-held-out", 0.2
-LEARNERS: dict[str, dict[str, Any]] = {"bonsai": {"part": "bonsai"}, **neural_tail.LEARNERS}
+LEARNERS: dict[str, dict[str, Any]] = {"bonsai": {"part": "bonsai"}, "lightxml": papers.find("lightxml-frozen").learner}
 #: Settings of the tables: rows of benchmarks/papers/xda.toml; "plain" is the learner alone.
 TABLE = ("xda", "xda-no-filter", "xda-no-mask", "xda-no-labels")
 CONTROLS = ("xda-retuned", "xda-duplicates", "xda-duplicates-masked")
@@ -55,8 +55,8 @@ SEARCHED: dict[str, dict[str, Any]] = {
 WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     *((corpus + HELD_OUT, "bonsai", ("plain", *TABLE, *CONTROLS, *SEARCHED), SEEDS) for corpus in CORPORA),
     *((corpus, "bonsai", ("plain", *TABLE, *CONTROLS), SEEDS) for corpus in CORPORA),
-    ("vuln-libraries", "bonsai", NETWORKS, SEEDS[:1]),
-    ("vuln-libraries", "laroberta", ("plain", *TABLE, *CONTROLS), SEEDS[:1]),
+    *((corpus, "lightxml", ("plain", *TABLE, *CONTROLS), SEEDS) for corpus in CORPORA),
+    *(("vuln-libraries", learner, NETWORKS, SEEDS[:1]) for learner in LEARNERS),
 )
 
 
@@ -134,8 +134,4 @@ def main() -> None:
         parser.add_argument("--data", type=Path)
         print(texts(data_folder(parser.parse_args().data)))
         return
-    run_rows(__doc__ or "", RESULT, "python benchmarks/xda.py", rows(), measure)
-
-
-if __name__ == "__main__":
-    main()
+    run_rows(__doc__ or "", RESULT, "python benchmarks/papers.py xda", rows(), measure)

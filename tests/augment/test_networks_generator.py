@@ -209,6 +209,19 @@ def test_what_was_trained_and_generated_is_kept_by_content(bart: str, monkeypatc
     assert len(calls) == 10, "another seed is other work"
 
 
+def test_a_word_that_is_too_long_stays_and_slows_nobody_down() -> None:
+    """A key of 3,000 letters has hundreds of pieces; the words beside it are written all the same."""
+    corpus = topics(8)
+    key = "".join(np.random.default_rng(0).choice(list("0123456789abcdef"), 3000))
+    texts = [f"{key} {text}" if row == 0 else text for row, text in enumerate(corpus.texts or [])]
+    corpus = Corpus(labels=corpus.labels, Y=corpus.Y, texts=texts)
+    part = Local(steps=2, minutes=1.0, width=16, layers=1, vocabulary=350, sample=True)
+    writer: Any = part.opened(corpus, fit())
+    _, pieces = writer.documents.pieces(0, writer.filler)
+    assert any(piece == (key,) for piece in pieces), "alone in its window"
+    assert key in writer.write(np.array([0]), 3)[0].split()
+
+
 # --- a network of one's own
 
 

@@ -64,4 +64,4 @@ class EncoderDecoder(SpanGenerator):
             logging.set_verbosity(level)
             if bars:
                 logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-        return Filler.of(tokeniser, model.eval().float(), self.model)
+        return Filler.of(tokeniser, model.eval().float(), self.model, self.most_tokens)

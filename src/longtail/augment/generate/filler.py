@@ -21,8 +21,6 @@ from longtail.run import Run
 BATCH = 16
 #: New tokens per token that was masked, and beside: what a gap may grow to.
 GROWTH, BESIDE = 2, 16
-#: Stands for the limit of networks that count places from one another, and so have none.
-RELATIVE = 1 << 16
 
 
 @dataclass(eq=False)
@@ -30,7 +28,7 @@ class Filler:
     """tokeniser  one of the library `tokenizers`
     signs      what marks gaps, the first first; several of the same where the model knows only one (BART)
     prompt     soft vectors, or None
-    limit      tokens the encoder reads
+    limit      tokens of a text, at most: one that is much longer than others would slow down its whole batch
     """
 
     tokeniser: Any
@@ -40,7 +38,8 @@ class Filler:
     prompt: DeepPrompt | None = None
 
     @classmethod
-    def of(cls, tokeniser: Any, model: Any, name: str) -> Filler:
+    def of(cls, tokeniser: Any, model: Any, name: str, most: int) -> Filler:
+        """most  tokens of a text that are wanted, where the network could read more"""
         sentinels: list[str] = []
         while tokeniser.token_to_id(f"<extra_id_{len(sentinels)}>") is not None:
             sentinels.append(f"<extra_id_{len(sentinels)}>")
@@ -49,12 +48,13 @@ class Filler:
         config = model.config
         positions = getattr(config, "max_position_embeddings", None)
         if positions is None or config.model_type in ("t5", "mt5", "umt5"):
-            positions = RELATIVE
+            positions = most
+        limit = min(int(positions), most)
         if len(sentinels) > 1:
-            return cls(tokeniser, model, sentinels, int(positions))
+            return cls(tokeniser, model, sentinels, limit)
         if tokeniser.token_to_id("<mask>") is None:
             raise UsageError(f"'{name}' knows no sign for gaps (<extra_id_0> as T5, <mask> as BART)")
-        return cls(tokeniser, model, ["<mask>"] * 100, int(positions))
+        return cls(tokeniser, model, ["<mask>"] * 100, limit)
 
     @property
     def sentinels(self) -> bool:
@@ -71,8 +71,6 @@ class Filler:
 
     def fits(self, window: Window) -> bool:
         """Whether the encoder can read it, and the decoder write it, whole."""
-        if self.limit >= RELATIVE:
-            return True
         room = self.limit - 2 - (0 if self.prompt is None else self.prompt.count)
         read, written = self._encoded([window.source(self.signs, self.separator), " ".join(window.words)])
         return max(len(read), len(written)) <= room

@@ -77,7 +77,7 @@ class Local(SpanGenerator):
             "dropout_rate": 0.0, "tie_word_embeddings": True, "pad_token_id": tokeniser.token_to_id(PAD),
             "eos_token_id": tokeniser.token_to_id(END), "decoder_start_token_id": tokeniser.token_to_id(PAD),
         }  # fmt: skip
-        return Filler.of(tokeniser, T5ForConditionalGeneration(T5Config(**options)), "local")
+        return Filler.of(tokeniser, T5ForConditionalGeneration(T5Config(**options)), "local", self.most_tokens)
 
 
 def trained_tokeniser(documents: Documents, vocabulary: int) -> Any:

@@ -76,6 +76,11 @@ class SpanGenerator(Generator):
         writing = Stage("generate", texts * windows / TEXTS_PER_SECOND, made + (64 << 20), made - training.kept)
         return [training, writing]
 
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of a window: words of usual length have one to four."""
+        return 4 * self.window + 16
+
     def network_bytes(self) -> int:
         """What training the network holds at most."""
         return 400 << 20

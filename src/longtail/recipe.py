@@ -199,11 +199,14 @@ def _parsed(content: bytes, path: Path) -> dict[str, Any]:
 
 
 def _rows(table: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
-    """The tables below [rows]; words beside it, such as the paper, hold for every row that has none of its own."""
+    """The tables below [rows]; words beside it, such as the paper, hold for every row that has none of its own.
+
+    Figures that others published stand below [published], and are no recipes.
+    """
     rows = table.get("rows")
     if not isinstance(rows, Mapping) or not rows or not all(isinstance(row, Mapping) for row in rows.values()):
         raise InputError(path, "has no rows: write each under [rows.NAME]")
-    shared = {key: value for key, value in table.items() if key != "rows"}
+    shared = {key: value for key, value in table.items() if key not in ("rows", "published")}
     for key in shared:
         if key not in _WORDS:
             raise InputError(path, f"'{key}' belongs below one of [rows.NAME]")

@@ -23,7 +23,7 @@ MOST_PARTS = 256
 MOST_DEPTH = 16
 MOST_SIGNS = 100
 
-KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker", "encoder", "head", "shortlist")
+KINDS = ("features", "learner", "wrapper", "augmenter", "re-ranker", "encoder", "head", "shortlist", "generator")
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,14 @@ register("tmix", "augmenter", "longtail.augment.tmix:TMix", "hidden", "TMix, Che
          "Two documents mixed at an upper layer of the encoder", "neural")
 register("ssmix", "augmenter", "longtail.augment.ssmix:SSMix", "tokens", "SSMix, Yoon et al. 2021",
          "Words that matter little overwritten by a partner's that matter", "neural")
+register("xda", "augmenter", "longtail.augment.xda.part:Xda", "texts", "XDA, Xu et al. 2024",
+         "Second stage: documents of rare labels written anew, filtered, frequent labels masked")
+register("words", "generator", "longtail.augment.generate.words:Words", "texts", "-",
+         "Gaps filled with words of documents that share a label; takes seconds")
+register("local", "generator", "longtail.augment.generate.local:Local", "texts", "T5, Raffel et al. 2020",
+         "Gaps filled by a small T5 trained on the corpus itself, within a time budget", "neural")
+register("encoder-decoder", "generator", "longtail.augment.generate.encoder_decoder:EncoderDecoder", "texts",
+         "XDA, Xu et al. 2024", "Gaps filled by a pre-trained T5 or BART with a soft prompt", "neural")
 register("inverse-propensity", "re-ranker", "longtail.rerank.propensity:InversePropensity", "scores", _RANKNET,
          "Scores multiplied by inverse propensities")
 register("ranknet", "re-ranker", "longtail.rerank.ranknet:RankNet", "scores", _RANKNET,

@@ -122,13 +122,18 @@ def _assign(target: Any, path: list[str], value: Any) -> None:
         if depth == len(path) - 1:
             if step == "part" and isinstance(target, dict):
                 raise UsageError("parts are chosen by --learner, --augment, --rerank or a recipe")
-            if isinstance(target[key], dict) and "part" in target[key]:
+            if isinstance(target[key], dict) and "part" in target[key] and not _alike(value, target[key]["part"]):
                 raise UsageError(f"name one of its options, as in {'.'.join(path)}.option=value")
             target[key] = _written(value, _hint(target, key))
         else:
             if key == "features" and target[key] == "auto":
                 target[key] = _features_of(target)
             target = target[key]
+
+
+def _alike(value: Any, part: str) -> bool:
+    """Whether a value names a part of the same kind, which may take the other's place with its defaults."""
+    return _registered(value) and find(value).kind == find(part).kind
 
 
 def _key(target: Any, step: str, before: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from longtail.augment.generators import Around, Copies  # noqa: E402
+from longtail.augment.feature_sources import Around, Copies  # noqa: E402
 from longtail.augment.label_features import LabelFeatures  # noqa: E402
 from longtail.augment.lsfa_checks import checked  # noqa: E402
 from longtail.augment.pvae import Pvae, Shape, divergence, negative_evidence, released_loss  # noqa: E402

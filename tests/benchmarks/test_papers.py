@@ -12,6 +12,7 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import papers
+import xda
 from longtail.errors import InputError, UsageError
 from longtail.recipe import Recipe
 from longtail.registry import build, config_of
@@ -22,7 +23,7 @@ ROWS = papers.rows()
 def test_rows_are_whole_and_differ() -> None:
     taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
     assert all(row.title and row.paper and row.note for row in ROWS.values())
-    assert len(ROWS) == 74 and len(set(taggers.values())) == len(taggers)
+    assert len(ROWS) == 85 and len(set(taggers.values())) == len(taggers)
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
@@ -227,3 +228,50 @@ def test_every_recipe_of_a_short_text_learner_is_a_row_or_a_published_pipeline()
     assert found == {*GANDALF_ROWS, *PUBLISHED}
     trees = ROWS["parabel-gandalf"]
     assert trees.learner == Recipe.find("parabel").learner and [part["part"] for part in trees.augment] == ["gandalf"]
+
+
+XDA = {"part": "xda"}
+DUPLICATES = {"part": "retune", "rows": "duplicates", "copies": 2}
+#: The rows of XDA's tables, its ablations and its controls: recipe -> the augmenter.
+XDA_ROWS: dict[str, dict[str, Any]] = {
+    "xda": XDA,
+    "xda-local": XDA | {"generator": "local"},
+    "xda-no-prompt": XDA | {"generator": {"part": "local", "prompt": False}},
+    "xda-no-filter": XDA | {"filter": False, "copies": 2},
+    "xda-no-mask": XDA | {"mask": False},
+    "xda-no-labels": XDA | {"generator": {"part": "words", "labels": False}},
+    "xda-class-weights": XDA | {"mask": False, "class_weights": True},
+    "xda-retuned": {"part": "retune", "rows": "none"},
+    "xda-duplicates": DUPLICATES,
+    "xda-duplicates-masked": DUPLICATES | {"mask": True},
+}
+
+
+@pytest.mark.parametrize("name", XDA_ROWS)
+def test_rows_of_xda_differ_in_the_augmenter_only(name: str) -> None:
+    recipe = ROWS[name]
+    assert recipe.learner == ROWS["xda"].learner and recipe.augment == [config_of(build(XDA_ROWS[name]))]
+    assert papers.find(name).override(learner="one-vs-all").learner["part"] == "one-vs-all", (
+        "any learner may take its place"
+    )
+
+
+def test_controls_of_xda_copy_as_much_as_it_keeps() -> None:
+    (part,) = ROWS["xda"].augment
+    assert round(part["copies"] * part["keep"]) == 2 == ROWS["xda-no-filter"].augment[0]["copies"]
+    assert part["rarest"] == config_of(build(DUPLICATES))["rarest"]
+
+
+@pytest.mark.parametrize("name", [*XDA_ROWS, "xda-printed"])
+def test_rows_of_xda_quote_no_figures_of_other_corpora(name: str) -> None:
+    assert "do not compare" in ROWS[name].note and not re.search(r"\d\.\d", ROWS[name].note)
+
+
+def test_published_figures_are_kept_apart_from_rows_and_stand_on_the_page() -> None:
+    found = xda.published()
+    assert list(found) == ["x-transformer", "xlnet-aplc", "depl-c", "lightxml", "xda"]
+    page = (Path(__file__).resolve().parents[2] / "docs" / "methods" / "xda.md").read_text(encoding="utf-8")
+    for method in found.values():
+        title, *figures = method.values()
+        row = " | ".join([title, *("/".join(f"{figure:.2f}" for figure in own) for own in figures)])
+        assert row in page

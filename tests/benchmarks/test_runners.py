@@ -17,6 +17,7 @@ import neural_tail
 import peers_rows
 import quality
 import tail
+import xda
 from longtail.corpus import Corpus
 from longtail.recipe import Recipe
 from longtail.registry import config_of
@@ -143,3 +144,11 @@ def test_tables_of_lsfa() -> None:
     assert lsfa.HELD_OUT not in shown
     search = render_lsfa.lsfa_search_section(results)
     assert all(f"| {setting} | 1 |" in search for setting in lsfa.SEARCHED)
+
+
+@pytest.mark.parametrize("row", xda.rows(), ids=lambda row: row["row"])
+def test_xda_rows_have_taggers(row: dict[str, Any]) -> None:
+    tagger = xda.tagger_of(row)
+    assert config_of(tagger.learner)["part"] == row["learner"] and tagger.threads == 1
+    assert bool(tagger.augment) == (row["setting"] != "plain")
+    assert row["setting"] not in xda.SEARCHED or row["corpus"].endswith(xda.HELD_OUT), "never on test documents"

@@ -25,6 +25,7 @@ from longtail.labels import LabelIndex
 from longtail.part import Part, default_of
 from longtail.registry import Entry, build, config_of, entries, find
 from longtail.tagger import Tagger
+from tiny_seq2seq import save_tiny_seq2seq
 from tiny_transformer import save_tiny_transformer
 
 Config = dict[str, Any]
@@ -82,6 +83,10 @@ BASES: dict[str, Config] = {
     "bonsai": {"trees": 2, "max_leaf": 4, "branches": 5, "depth": 2, "beam": 3},
     "fastxml": {"trees": 3, "max_leaf": 4},
     "pfastrexml": {"trees": 3, "max_leaf": 4, "shortlist": 5},
+    "xda": {"rarest": 3, "copies": 3},
+    # words are drawn, for so little training would fill no gap
+    "local": {"steps": 2, "minutes": 1.0, "width": 16, "layers": 1, "vocabulary": 300, "sample": True},
+    "encoder-decoder": {"steps": 2, "minutes": 1.0, "sample": True},
     "ensemble": {"members": [PARABEL, {"part": "one-vs-all"}]},
     "decoupled": {"learner": PARABEL},
     "pipeline": {"learner": PARABEL},
@@ -147,11 +152,13 @@ EXCEPTIONS: dict[str, str] = {
     "dense.file": "needs a file of vectors; tests/features/test_dense.py has some",
     "first-tokens.model": "another encoder is a folder or a download; the fixture has one",
     "transformer.model": "another encoder is a folder or a download; the fixture has one",
+    "encoder-decoder.model": "another network is a folder or a download; tests/augment/test_networks_generator.py",
     "attentionxml.flat": "acts where tree is auto; tests/learners/test_attentionxml_tree.py",
 }
 #: Values to try where the general ones do not show it.
 VALUES: dict[str, list[Any]] = {
     "ensemble.members": [[PARABEL, {"part": "bonsai", "trees": 1}]],
+    "xda.generator": [{"part": "words", "share": 0.5}],
     "ensemble.weights": [[1.0, 5.0]],
     "decoupled.learner": [{"part": "one-vs-all"}],
     "decoupled.tail": [{"part": "one-vs-all"}],
@@ -195,8 +202,16 @@ INSIDE: dict[str, tuple[str, Config]] = {
     "all-labels": ("shortlist", ATTENTION),
     "label-clusters": ("shortlist", {"part": "decaf", **SHORT, "head": LABEL_TEXT}),
 }
+#: What generators write for.
+UNFILTERED: Config = {"part": "xda", "rarest": 3, "copies": 1, "filter": False}
 #: Words in their order, so that what changes their order counts.
 PAIRS: Config = {"part": "tfidf", "ngrams": 2}
+
+
+@pytest.fixture(scope="session")
+def tiny_seq2seq(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of an encoder-decoder that knows the words and nothing about them."""
+    return save_tiny_seq2seq(tmp_path_factory.mktemp("seq2seq"), WORDS, "bart")
 
 
 def run(entry: Entry, config: Config) -> Tagger:
@@ -215,6 +230,7 @@ def run(entry: Entry, config: Config) -> Tagger:
         "augmenter": {"learner": {**ATTENTION, "encoder": {**BILSTM, "depth": 2}}, "augment": [config]}
         if entry.extra or vectors
         else {"learner": PARABEL, "augment": [config], "features": PAIRS},
+        "generator": {"learner": PARABEL, "augment": [{**UNFILTERED, "generator": config}], "features": PAIRS},
         # a learner that leaves a re-ranker something to do
         "re-ranker": {"learner": {**PARABEL, "trees": 1, "eps": 5.0}, "rerank": [config]},
     }  # fmt: skip
@@ -284,6 +300,8 @@ def test_an_option_acts_or_is_refused(entry: Entry, f: Field[Any], request: pyte
     base = {"part": entry.name, **BASES.get(entry.name, {})}
     if entry.name in ("transformer", "first-tokens"):
         base |= {"model": request.getfixturevalue("two_layers")}
+    if entry.name == "encoder-decoder":
+        base |= {"model": request.getfixturevalue("tiny_seq2seq")}
     base |= BESIDE.get(path, BESIDE.get(f.name, {}))
     for other, wanted in f.metadata["only"].items():
         allowed = wanted if isinstance(wanted, tuple) else (wanted,)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from longtail import fit as fits
 from longtail.augment.base import Augmenter, Judged, LabelVectors, VectorSource
-from longtail.augment.generators import Around, Copies
+from longtail.augment.feature_sources import Around, Copies
 from longtail.augment.hooks import Hook
 from longtail.augment.label_features import LabelFeatures, mapped
 from longtail.capabilities import Capabilities

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from longtail.augment.base import Augmenter, Judged, LabelVectors
+from longtail.augment.rare_rows import documents_with, masked_weights
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -25,7 +26,6 @@ from longtail.fit import Fit
 from longtail.part import option
 from longtail.plan import Sizes
 from longtail.registry import name_of
-from longtail.sparse import rows_of_pairs
 
 
 @dataclass(kw_only=True)
@@ -60,15 +60,9 @@ class Retune(Augmenter):
     def _with_duplicates(self, corpus: Corpus, rare: Any) -> Corpus:
         if self.rows == "none":
             return corpus
-        positive = corpus.weighted_targets() > 0
-        chosen = np.unique(rows_of_pairs(corpus.Y)[positive & rare[corpus.Y.indices]])
-        if corpus.made is not None:
-            chosen = chosen[~corpus.made[chosen]]
+        chosen = documents_with(corpus, rare)
         copied = corpus.rows(np.tile(chosen, self.copies))
-        weight = copied.pair_weight
-        if self.mask:
-            given = np.ones(copied.Y.nnz, np.float32) if weight is None else weight
-            weight = np.where(rare[copied.Y.indices], given, np.float32(0))
+        weight = masked_weights(copied, rare) if self.mask else copied.pair_weight
         return corpus.with_rows(
             texts=[] if copied.texts is None else copied.texts,
             X=copied.X,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import __version__
-from longtail.cli import analyse
+from longtail.cli import analyse, augment
 from longtail.cli.compare import compare
 from longtail.cli.convert import convert
 from longtail.cli.demo import demo
@@ -36,6 +36,7 @@ app = typer.Typer(
 for verb in (demo, split, train, predict, evaluate, compare, inspect, convert, methods, recipes):
     app.command(verb.__name__)(verb)
 app.add_typer(analyse.app, name="analyse")
+app.add_typer(augment.app, name="augment")
 
 #: The exit code of a command that was stopped by Ctrl-C or by the system.
 INTERRUPTED = 130

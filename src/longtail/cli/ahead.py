@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 STAGES = {
     "read": "read", "features": "features", "tokens": "features", "join": "features", "cluster": "cluster",
     "train": "train", "network": "train", "tree": "train", "shortlists": "train", "folds": "rerank",
-    "re-rank": "rerank", "save": "save",
+    "re-rank": "rerank", "save": "save", "generator": "generate", "generate": "generate", "filter": "filter",
 }  # fmt: skip
 #: Bars of what a network reads before it is trained: they say nothing about how far its training is.
 PREPARING = ("Vocabulary", "Tokens", "Frozen layers", "Encoder", "Scoring")

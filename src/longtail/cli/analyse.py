@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli import options
+from longtail.cli import analyse_xda, options
 from longtail.cli.compare import names_of
 from longtail.cli.console import note, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
@@ -264,3 +264,6 @@ def _note_other_labels(taggers: list[Tagger]) -> None:
 def _say_drawn(png: Path | None) -> None:
     if png is not None:
         stdout_console().print(f"drawn into {png}", markup=False)
+
+
+app.command()(analyse_xda.xda)

@@ -31,6 +31,7 @@ KINDS = {
     "encoder": "Encoders: what networks read texts with ([learner.encoder])",
     "head": "Heads: what networks score labels with ([learner.head])",
     "shortlist": "Shortlists: labels that networks learn from ([learner.shortlist])",
+    "generator": "Generators: what xda writes texts with (--set xda.generator=NAME)",
 }
 
 

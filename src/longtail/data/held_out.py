@@ -22,6 +22,8 @@ def hold_out(corpus: Corpus, share: float, rng: np.random.Generator) -> tuple[Co
     """
     if corpus.texts is None:
         raise UsageError(f"{corpus.name} holds features; only texts can be split")
+    if corpus.made is not None and corpus.made.any():
+        raise UsageError(f"{corpus.name} holds texts that longtail augment made; split the documents before")
     groups: dict[str, list[int]] = {}
     for row, text in enumerate(corpus.texts):
         groups.setdefault(" ".join(text.casefold().split()), []).append(row)

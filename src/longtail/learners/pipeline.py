@@ -87,7 +87,7 @@ class Pipeline(Learner):
         for part in self.augment:
             if not fits(can, part.capabilities):
                 raise UsageError(why_not(part, self.learner))
-            rewrites = part.capabilities.space == "texts" and not part.capabilities.judge
+            rewrites = part.capabilities.space == "texts" and (not part.capabilities.judge or _writes_texts(part))
             if rewrites and self._reads_features and self.features is None:
                 raise UsageError(
                     f"'{name_of(part)}' rewrites texts, and '{name_of(self.learner)}' reads features that are made "
@@ -164,7 +164,7 @@ class Pipeline(Learner):
 
     def _maker_of_features(self, corpus: Corpus) -> Features | None:
         """What makes X of this corpus: nothing where it brings its own, unless features are asked for by name."""
-        given = corpus.X is not None and not corpus.X_made
+        given = corpus.X is not None and not corpus.X_made and not any(map(_writes_texts, self.augment))
         if not self._reads_features or self.features is None or corpus.texts is None:
             return None
         if self.features != "auto":
@@ -369,6 +369,11 @@ class Pipeline(Learner):
             own = getattr(part, "n_labels_", self.n_labels_)
             if own != self.n_labels_:
                 raise ValueError(f"'{name_of(part)}' has {own} labels, the learner has {self.n_labels_}")
+
+
+def _writes_texts(part: Augmenter) -> bool:
+    """Whether an augmenter of the second stage makes new texts, whose features are to be made as those of the first."""
+    return part.capabilities.judge and "texts" in part.capabilities.needs
 
 
 @dataclass

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from longtail.corpus import Corpus
 from longtail.errors import InputError
 from longtail.labels import LabelIndex
+from longtail.read.augmented import masked_labels, source_of, with_marks, with_origins
 from longtail.read.flaws import RecordError
 from longtail.read.label_table import LabelTable
 from longtail.read.options import ID_FIELDS
@@ -57,6 +58,7 @@ class Builder:
         self._columns = array("i")
         self._weights = array("f")
         self._ends = array("q", [0])
+        self._masked: dict[int, list[str]] = {}  # labels that count neither way, by row
 
     @property
     def full(self) -> bool:
@@ -78,6 +80,10 @@ class Builder:
             text = joined_text(record, self.options.text_fields)
             targets, given = self._targets(record)
             ident = document_id(record, self.reading.rows_before + self.records, self.reading.id_fields)
+            source = source_of(record) if self.reading.batch is None else None
+            if source is not None:
+                self._masked[len(self._texts)] = masked_labels(record, targets)
+                self.report.made_from[len(self._texts)] = source
         except RecordError as problem:
             self.bad(str(problem), line)
             return
@@ -155,6 +161,7 @@ class Builder:
         Y = sp.csr_matrix((weights, columns, ends), shape=(len(self._ids), len(labels)))
         Y.sort_indices()
         corpus = Corpus(labels=labels, Y=Y, texts=self._texts, ids=self._ids.packed(), name=self.report.source)
+        corpus = with_marks(corpus, self.report.made_from, self._masked)
         self._begin()
         return complete(corpus, self.reading)
 
@@ -165,7 +172,7 @@ def complete(corpus: Corpus, reading: Reading) -> Corpus:
         raise InputError(reading.report.source, "no document has a label")
     if corpus.Y.nnz == 0 and reading.batch is None:
         reading.report.unlabelled = 0  # nobody asked for labels, so nobody misses them
-    return corpus.counted()
+    return (corpus if reading.shared else with_origins(corpus, reading.report.made_from)).counted()
 
 
 def joined_text(record: Mapping[str, Any], fields: tuple[str, ...]) -> str:

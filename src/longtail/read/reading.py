@@ -27,6 +27,7 @@ class ReadReport:
     unlabelled        documents kept although they have no label
     duplicate_labels  labels given once more to a document that has them already
     notes             what looks odd but is no error
+    made_from         row of each line that an augmenter made -> id of the document it was made from
     """
 
     source: str
@@ -38,6 +39,7 @@ class ReadReport:
     unlabelled: int = 0
     duplicate_labels: int = 0
     notes: list[str] = field(default_factory=list)
+    made_from: dict[int, str] = field(default_factory=dict)
 
     def summary(self) -> list[str]:
         """Lines for a person; none when there is nothing to say."""

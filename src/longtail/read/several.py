@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
@@ -36,6 +38,8 @@ def read_several(paths: Sequence[str | Path], reading: Reading, read_one: ReadOn
             if reading.batch is not None:
                 yield corpus
             elif len(corpus):
+                before = sum(map(len, parts))
+                report.made_from |= {before + row: source for row, source in own.report.made_from.items()}
                 parts.append(corpus)
         found.append(own.report)
         rows += own.report.documents + own.report.skipped
@@ -83,6 +87,8 @@ def _joined(parts: list[Corpus], reading: Reading) -> Corpus:
         label_X=first.label_X if same else None,
         ids=PackedTexts.of(ident for part in parts for ident in part.ids or ()),
         reciprocal=_reciprocal(aligned),
+        pair_weight=_weights(aligned),
+        made=_made(parts),
         name=reading.report.source,
     )
 
@@ -93,6 +99,21 @@ def _reciprocal(parts: list[Corpus]) -> sp.csr_matrix | None:
         return None
     marked = [sp.csr_matrix(part.Y.shape) if part.reciprocal is None else part.reciprocal for part in parts]
     return sp.csr_matrix(sp.vstack(marked, format="csr"), dtype=bool)
+
+
+def _weights(parts: list[Corpus]) -> NDArray[np.float32] | None:
+    """The pair weights of all of them, if any has some."""
+    if all(part.pair_weight is None for part in parts):
+        return None
+    given = [np.ones(part.Y.nnz, np.float32) if part.pair_weight is None else part.pair_weight for part in parts]
+    return np.concatenate(given)
+
+
+def _made(parts: list[Corpus]) -> NDArray[np.bool_] | None:
+    """Rows that an augmenter made, if there are any."""
+    if all(part.made is None for part in parts):
+        return None
+    return np.concatenate([np.zeros(len(part), bool) if part.made is None else part.made for part in parts])
 
 
 def _all_labels(parts: list[Corpus], reading: Reading) -> LabelIndex:

@@ -1,0 +1,141 @@
+"""Rows of XDA: ablations and controls on test documents, the search for settings on held-out ones, texts to look at.
+
+    python benchmarks/xda.py [--data DIR] [--rows GLOB] [--fresh]
+    python benchmarks/xda.py --texts [--data DIR]           twenty generated texts of vuln-libraries, as a table
+
+A row is one (corpus, learner, setting, seed), on one core. Rows of one seed that have the first stage in common train
+it once: it is kept under benchmarks/.work/xda. Corpora named -held-out are 80 % of the training documents to train on
+and 20 % to measure on, drawn by the seed: settings are chosen there, never on test documents. Finished rows stay in
+benchmarks/results/xda.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import neural_tail
+import papers
+from common import RESULTS, WORK, data_folder, rows_of, run_rows
+from longtail import Corpus, Tagger
+from longtail.augment.xda.part import Xda
+from longtail.data.held_out import hold_out
+from longtail.fit import Fit
+from longtail.registry import build
+from longtail.run import Run
+from tail import figures
+
+RESULT = RESULTS / "xda.json"
+SEEDS = (0, 1, 2)
+CORPORA = neural_tail.CORPORA
+HELD_OUT, SHARE = "-held-out", 0.2
+LEARNERS: dict[str, dict[str, Any]] = {"bonsai": {"part": "bonsai"}, **neural_tail.LEARNERS}
+#: Settings of the tables: rows of benchmarks/papers/xda.toml; "plain" is the learner alone.
+TABLE = ("xda", "xda-no-filter", "xda-no-mask", "xda-no-labels")
+CONTROLS = ("xda-retuned", "xda-duplicates", "xda-duplicates-masked")
+NETWORKS = ("xda-local", "xda-no-prompt")
+#: Settings searched on held-out documents: what differs from the defaults of xda.
+SEARCHED: dict[str, dict[str, Any]] = {
+    **{f"nt-{count}": {"rarest": count} for count in (10, 20, 50)},
+    **{f"keep-{share:g}": {"keep": share} for share in (0.25, 0.75)},
+    **{f"smoothing-{value:g}": {"smoothing": value} for value in (1e-12, 0.5)},
+    **{f"share-{share:g}": {"generator": {"part": "words", "share": share}} for share in (0.3, 0.5)},
+    "per-all": {"per": "all"},
+    "all-documents": {"documents": "all"},
+    "class-weights": {"class_weights": True},
+}
+#: What is run, in this order: (corpus, learner, settings, seeds).
+WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
+    *((corpus + HELD_OUT, "bonsai", ("plain", *TABLE, *CONTROLS, *SEARCHED), SEEDS) for corpus in CORPORA),
+    *((corpus, "bonsai", ("plain", *TABLE, *CONTROLS), SEEDS) for corpus in CORPORA),
+    ("vuln-libraries", "bonsai", NETWORKS, SEEDS[:1]),
+    ("vuln-libraries", "laroberta", ("plain", *TABLE, *CONTROLS), SEEDS[:1]),
+)
+
+
+def rows() -> list[dict[str, Any]]:
+    return rows_of(WANTED)
+
+
+@lru_cache(maxsize=len(SEEDS))
+def corpora(name: str, seed: int, data: Path) -> tuple[Corpus, Corpus]:
+    """What to train on and what to measure on; only labels that a training document has are counted."""
+    train, test = neural_tail.corpora(name.removesuffix(HELD_OUT), data)
+    if not name.endswith(HELD_OUT):
+        return train, test
+    rest, held = hold_out(train, SHARE, np.random.default_rng(seed))
+    rest = rest.counted()
+    rest = rest.columns(np.flatnonzero(rest.labels.frequency))
+    return rest, held.aligned(rest.labels).without_unseen()
+
+
+def tagger_of(row: dict[str, Any]) -> Tagger:
+    setting = row["setting"]
+    if setting == "plain":
+        augment: list[Any] = []
+    elif setting in SEARCHED:
+        augment = [{"part": "xda", **SEARCHED[setting]}]
+    else:
+        augment = list(papers.find(setting).augment)
+    return Tagger(LEARNERS[row["learner"]], augment=augment, seed=row["seed"], threads=1)
+
+
+def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
+    train, test = corpora(row["corpus"], row["seed"], data)
+    tagger = tagger_of(row)
+    run = Run(row["seed"], threads=1, checkpoints=WORK / "xda" / f"{row['corpus']}-{row['learner']}-{row['seed']}")
+    start = time.perf_counter()
+    tagger.fit(train, run=run)
+    result = {**row, "train_s": round(time.perf_counter() - start, 2)}
+    result["seconds"] = {name: round(taken, 2) for name, taken in run.seconds.items()}
+    for part in tagger.augment:
+        result["statistics"] = getattr(part, "statistics_", None)
+    result["figures"] = figures(tagger.score(test, 100, run=run), test)
+    return result
+
+
+def published() -> dict[str, dict[str, Any]]:
+    """Figures of the paper's table 2 as printed, by method: {"title": ..., corpus: figures}."""
+    file = next(file for file in papers.FILES if file.stem == "xda")
+    found: dict[str, dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["published"]
+    return found
+
+
+def texts(data: Path, count: int = 20) -> str:
+    """Generated texts, drawn by seed: the label, and which words of the source became which."""
+    corpus, _ = corpora("vuln-libraries", 0, data)
+    part = build("xda")
+    assert isinstance(part, Xda)
+    made = part.made(corpus, Tagger("bonsai", threads=1).fit(corpus), Fit(Run(threads=1)))
+    lines = ["| rare labels | words before → after | in common |", "|---|---|--:|"]
+    assert corpus.texts is not None
+    for at in np.sort(np.random.default_rng(0).permutation(len(made))[:count]):
+        source, text = corpus.texts[made.rows[at]].split(), made.texts[at].split()
+        changed = [f"{a} → {b}" for a, b in zip(source, text, strict=True) if a != b]
+        pairs = slice(made.corpus.Y.indptr[at], made.corpus.Y.indptr[at + 1])
+        own = made.corpus.Y.indices[pairs]
+        rare = own if made.pair_weight is None else own[made.pair_weight[pairs] > 0]
+        names = ", ".join(made.corpus.labels.title(label) for label in rare)
+        lines.append(f"| {names} | {', '.join(changed[:6])} | {1 - len(changed) / max(1, len(source)):.0%} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    if "--texts" in sys.argv:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--texts", action="store_true")
+        parser.add_argument("--data", type=Path)
+        print(texts(data_folder(parser.parse_args().data)))
+        return
+    run_rows(__doc__ or "", RESULT, "python benchmarks/xda.py", rows(), measure)
+
+
+if __name__ == "__main__":
+    main()

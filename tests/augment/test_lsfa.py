@@ -155,12 +155,17 @@ def test_other_classifiers(head: dict[str, Any]) -> None:
     assert np.isfinite(tagger.score(network_corpus(), 5).values).all()
 
 
-def test_in_a_tree_of_labels_and_under_a_transformer() -> None:
+def test_in_a_tree_of_labels() -> None:
     tree = {"tree": "always", "branches": 2, "top": 4, "candidates": 3}
     tagger = fitted(lsfa(), **tree)
     assert tagger.augment[0].prototypes_.shape[0] == 12
-    roberta = {**attention(), "part": "laroberta"}
-    assert Tagger(roberta, augment=[QUICK], threads=1).fit(network_corpus()).augment[0].checks_
+
+
+@pytest.mark.parametrize("learner", ["laroberta", "lsan"])
+def test_other_learners_with_features(learner: str) -> None:
+    tagger = Tagger({**attention(), "part": learner}, augment=[QUICK], threads=1).fit(network_corpus())
+    part = tagger.augment[0]
+    assert part.prototypes_.shape == (12, tagger.learner.feature_size) and part.contrastive.pairs_ > 0
 
 
 # --- head and tail

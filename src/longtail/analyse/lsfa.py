@@ -72,7 +72,7 @@ class Setting:
         words += [name_of(each) for each in tagger.rerank] + (["pooled"] if pooled else [])
         return cls(
             letter,
-            ", ".join(filter(None, words)) or "plain",
+            ", ".join(filter(None, words)) or ("plain" if letter else name_of(tagger.learner)),
             name_of(tagger.learner),
             loss,
             part.generator if part is not None and drawn else None,

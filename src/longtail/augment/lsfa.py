@@ -87,7 +87,7 @@ class Lsfa(Augmenter):
     )  # fmt: skip
     hidden: int = option(256, "width of the PVAE's hidden layers (LSFA's code: 512)", low=1, high=8192, only=WITH_PVAE)
     latent: int = option(64, "width of the PVAE's latent variable (LSFA's code: 300)", low=1, high=8192, only=WITH_PVAE)
-    epochs: int = option(50, "passes of the PVAE over head labels' features, at most (LSFA's code: 100)",
+    epochs: int = option(30, "passes of the PVAE over head labels' features, at most (LSFA's code: 100)",
                          low=1, high=10_000, only=WITH_PVAE)  # fmt: skip
     rate: float = option(1e-3, "learning rate of the PVAE (LSFA's code: 1e-4)", low=1e-6, high=1, only=WITH_PVAE)
 

@@ -51,7 +51,7 @@ class Shape:
     residual: bool = True
     noise: bool = True
     prior: str = "fitted"
-    epochs: int = 50
+    epochs: int = 30
     rate: float = 1e-3
 
 

@@ -59,13 +59,13 @@ def encoders() -> str:
     rows = (
         [
             f"`{name}`",
-            "one vector per token" if can.per_token else "one vector per text",
+            "token" if can.per_token else "text",
             _listed(can.spaces),
             *(_mark(can.per_token or not head.reads_tokens) for head in heads.values()),
         ]
         for name, can in of_kind("encoder").items()
     )
-    return _table(["encoder", "gives", "opens", *(f"`{name}`" for name in heads)], rows)
+    return _table(["encoder", "a vector per", "opens", *(f"`{name}`" for name in heads)], rows)
 
 
 def heads() -> str:

@@ -1,4 +1,4 @@
-"""`longtail train` without options beside Annif's Bonsai and omikuji's, from texts to label names.
+"""`longtail train` without options, and without a network, beside Annif's Bonsai and omikuji's, from texts to label names.
 
     python benchmarks/annif.py [--data DIR] [--rows GLOB] [--fresh]
 
@@ -17,7 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ CORPORA = {
     "germeval-gnd": ("valid", "german"),
 }
 ANNIF, OMIKUJI, DEFAULT = "annif bonsai, snowball", "omikuji bonsai", "longtail train"
+#: Without a network: what a user takes who would rather wait for seconds.
+TREES = "longtail train --recipe label-trees"
 PROJECT = """[bonsai]
 name=Bonsai
 language={short}
@@ -56,7 +58,7 @@ def rows() -> list[dict[str, Any]]:
     return [
         {"row": f"{corpus}/{system}", "corpus": corpus, "system": system}
         for corpus in CORPORA
-        for system in (DEFAULT, ANNIF, OMIKUJI)
+        for system in (DEFAULT, TREES, ANNIF, OMIKUJI)
     ]
 
 
@@ -95,7 +97,9 @@ def _line(text: str) -> str:
 def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     train, test = corpora(row["corpus"], data)
     folder = folder_of(row["corpus"], data)
-    how = {ANNIF: annif, OMIKUJI: omikuji, DEFAULT: longtail}[row["system"]]
+    how = {ANNIF: annif, OMIKUJI: omikuji, DEFAULT: longtail, TREES: partial(longtail, recipe="label-trees")}[
+        row["system"]
+    ]
     scores, report = how(row["corpus"], folder, data, test)
     shutil.rmtree(folder)
     return {**row, "train_documents": len(train), "test_documents": len(test), **report,
@@ -132,9 +136,12 @@ def omikuji(name: str, folder: Path, data: Path, test: Corpus) -> tuple[Scores, 
     return _scores(top), dict(json.loads(report.read_text(encoding="utf-8")))
 
 
-def longtail(name: str, folder: Path, data: Path, test: Corpus) -> tuple[Scores, dict[str, Any]]:
+def longtail(
+    name: str, folder: Path, data: Path, test: Corpus, *, recipe: str | None = None
+) -> tuple[Scores, dict[str, Any]]:
     source, model = data / name, folder / "model"
     words = ["train", str(source / "train.jsonl.gz"), "-o", str(model), "--labels", str(source / "labels.jsonl.gz")]
+    words += [] if recipe is None else ["--recipe", recipe]
     report = timed([sys.executable, "-m", "longtail", *words, "--quiet"], {}, folder)
     tagger = Tagger.load(model)
     return tagger.score(test.aligned(tagger.labels_), indexing.DEPTH), report

@@ -1,4 +1,4 @@
-"""`longtail train` without options, and without a network, beside Annif's Bonsai and omikuji's, from texts to label names.
+"""`longtail train` by default and without a network, beside Annif's Bonsai and omikuji's, from texts to label names.
 
     python benchmarks/annif.py [--data DIR] [--rows GLOB] [--fresh]
 

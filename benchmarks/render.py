@@ -10,7 +10,7 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests, rare,
 label-text, decision-rule, scale-rows, scale-model, scale-far, scale-limits, languages-trees, languages-networks,
-languages-told, defaults, and learners and methods by name.
+languages-told, defaults, annif, and learners and methods by name.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import render_annif as annif
 import render_decision_rule as decision_rule
 import render_defaults as defaults
 import render_features as features
@@ -139,6 +140,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["features"] = lambda: features.features_section(all_results["features"])
     if "decision-rule" in all_results:
         known["decision-rule"] = lambda: decision_rule.decision_rule_section(all_results["decision-rule"])
+    if "annif" in all_results:
+        known["annif"] = lambda: annif.annif_section(all_results["annif"])
     if "defaults" in all_results:
         known["defaults"] = lambda: defaults.defaults_section(all_results["defaults"])
     if "languages" in all_results:

@@ -41,15 +41,15 @@ class Pooled(Head):
         return PooledNetwork(self, width, n_labels)
 
 
-class PooledNetwork(HeadNetwork):
-    def __init__(self, options: Pooled, width: int, n_labels: int) -> None:
-        super().__init__()
-        self.pooling, self.strength = options.pooling, options.strength
-        self.first_bias = options.bias
+class SeparatorNetwork(HeadNetwork):
+    """A vector and a bias per label, which are all there is of the classifier."""
+
+    def make_separators(self, n_labels: int, width: int, bias: float) -> None:
+        self.first_bias = bias
         self.vectors = nn.Embedding(n_labels, width, sparse=True)
         nn.init.xavier_normal_(self.vectors.weight)
         self.bias = nn.Embedding(n_labels, 1, sparse=True)
-        nn.init.constant_(self.bias.weight, options.bias)
+        nn.init.constant_(self.bias.weight, bias)
 
     def rows(self) -> list[Tensor]:
         return [self.vectors.weight, self.bias.weight]
@@ -60,6 +60,13 @@ class PooledNetwork(HeadNetwork):
     def restart(self) -> None:
         nn.init.xavier_normal_(self.vectors.weight)
         nn.init.constant_(self.bias.weight, self.first_bias)
+
+
+class PooledNetwork(SeparatorNetwork):
+    def __init__(self, options: Pooled, width: int, n_labels: int) -> None:
+        super().__init__()
+        self.pooling, self.strength = options.pooling, options.strength
+        self.make_separators(n_labels, width, options.bias)
 
     @torch.no_grad()
     def start(self, directions: Tensor, centre: Tensor, length: float) -> None:

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.learners.neural.heads.base import Head, HeadNetwork
+from longtail.learners.neural.heads.pooled import SeparatorNetwork
 from longtail.part import option
 
 #: Product of a label vector and a document in its direction before training (measured for `label-attention`).
@@ -39,28 +40,14 @@ class UnitVector(Head):
         return UnitVectorNetwork(self, width, n_labels)
 
 
-class UnitVectorNetwork(HeadNetwork):
+class UnitVectorNetwork(SeparatorNetwork):
     def __init__(self, options: UnitVector, width: int, n_labels: int) -> None:
         super().__init__()
-        self.first_bias = options.bias
         self.attend = nn.Linear(width, 1, bias=False)
         nn.init.zeros_(self.attend.weight)  # all tokens alike
         self.layer = nn.Linear(width, options.size, bias=False)
         self.scale = nn.Parameter(torch.tensor(options.scale))
-        self.vectors = nn.Embedding(n_labels, options.size, sparse=True)
-        nn.init.xavier_normal_(self.vectors.weight)
-        self.bias = nn.Embedding(n_labels, 1, sparse=True)
-        nn.init.constant_(self.bias.weight, options.bias)
-
-    def rows(self) -> list[Tensor]:
-        return [self.vectors.weight, self.bias.weight]
-
-    def classifier(self) -> list[Tensor]:
-        return [self.vectors.weight, self.bias.weight]
-
-    def restart(self) -> None:
-        nn.init.xavier_normal_(self.vectors.weight)
-        nn.init.constant_(self.bias.weight, self.first_bias)
+        self.make_separators(n_labels, options.size, options.bias)
 
     @torch.no_grad()
     def start(self, directions: Tensor, centre: Tensor, length: float) -> None:

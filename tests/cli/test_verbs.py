@@ -17,6 +17,7 @@ def test_train(command: Command, data: Path, tmp_path: Path) -> None:
     assert result.code == 0 and result.err.startswith("longtail: recipe gandalf: labels have texts")
     assert result.out.startswith("gandalf trained, saved in"), "by the name of what was chosen"
     assert "60 documents, 4 labels" in result.out
+    assert all(line.strip() for line in result.out.splitlines()), "no empty line, however quick it was"
     assert f"longtail evaluate {output}" in result.out, "and says what to do next"
     again = command("train", data / "train.jsonl", "-o", output, "--overwrite", "--quiet")
     assert again.code == 0 and again.out == again.err == ""

@@ -213,7 +213,8 @@ def _show(summary: dict[str, Any], called: str, output: Path) -> None:
         f"  {summary['documents']:,} documents, {summary['labels']:,} labels, {tail_words(summary['tail_share'])}"
     )
     spent = [f"{name} {seconds:.1f} s" for name, seconds in summary["seconds"].items() if seconds >= 0.05]
-    console.print(f"  {', '.join(spent)}")
+    if spent:
+        console.print(f"  {', '.join(spent)}")
     peak = f", peak memory {summary['peak_memory_mb']:,.0f} MB" if summary["peak_memory_mb"] else ""
     planned = f" ({summary['planned_memory_mb']:,.0f} MB expected)" if peak else ""
     console.print(f"  model {summary['model_mb']:,.1f} MB{peak}{planned}")

@@ -72,6 +72,7 @@ def test_rows_of_ranknet_and_taug(name: str) -> None:
 
 
 TAILMIX = {"part": "tailmix"}
+PRINTED = {"alpha": 0.2, "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000}
 #: The rows of TailMix's tables 2, 3 and 4: recipe -> (learner, augmenter with the options that are not its defaults).
 TAILMIX_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "attentionxml": ("attentionxml", None),
@@ -81,16 +82,14 @@ TAILMIX_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "wordmix-attentionxml": ("attentionxml", {"part": "wordmix"}),
     "hiddenmix-attentionxml": ("attentionxml", {"part": "hiddenmix"}),
     "ssmix-attentionxml": ("attentionxml", {"part": "ssmix"}),
-    "wordmix-laroberta": ("laroberta", {"part": "wordmix"}),
     "tmix-laroberta": ("laroberta", {"part": "tmix"}),
-    "ssmix-laroberta": ("laroberta", {"part": "ssmix"}),
     "tailmix-no-similarity-attentionxml": ("attentionxml", TAILMIX | {"similar": False}),
     "tailmix-no-graph-attentionxml": ("attentionxml", TAILMIX | {"graph": False}),
     "tailmix-neither-attentionxml": ("attentionxml", TAILMIX | {"similar": False, "graph": False}),
-    "tailmix-printed-attentionxml": (
-        "attentionxml",
-        TAILMIX | {"alpha": 0.2, "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000},
-    ),
+    **{
+        f"tailmix-{name}-attentionxml": ("attentionxml", TAILMIX | PRINTED | {"form": form})
+        for name, form in (("printed", "in-place"), ("equation-4", "equation-4"), ("additive", "additive"))
+    },
 }
 TAILMIX_ENSEMBLES = {"tailmix-ensemble-attentionxml": "attentionxml", "tailmix-ensemble-laroberta": "laroberta"}
 
@@ -131,6 +130,7 @@ def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
     learner = ROWS["attentionxml-published"].learner
     assert learner["start"] == "random" and not learner["encoder"]["skip"] and not learner["head"]["document"]
     assert learner["head"]["classifier"] == "shared"
+    assert (learner["head"]["hidden"], learner["head"]["second"]) == (512, 256)
     assert learner["rate"] == learner["word_rate"] == learner["label_rate"] == 0.001
     ours = Recipe.find("attentionxml").learner
     assert {key: learner[key] for key in ("epochs", "batch", "shortlist")} == {

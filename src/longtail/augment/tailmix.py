@@ -59,6 +59,9 @@ class Targets:
     choice: NDArray[np.float32]
     rank: int = 0
 
+    def only(self, these: NDArray[np.bool_]) -> Targets:
+        return Targets(self.document[these], self.label[these], self.lam[these], self.choice[these], self.rank)
+
 
 @dataclass(kw_only=True)
 class TailMix(Hook):
@@ -234,10 +237,8 @@ class TailMix(Hook):
 
     def _wanted(self, pairs: Pairs, old: Tensor, inside: Tensor) -> Tensor:
         """(P,): the neighbours' targets, given those they have, where they are among the loss's labels at all."""
-        import torch
-
         rest = 1 - pairs.lam
-        return torch.where(inside, torch.maximum(old, rest), rest) if self.rule == "max" else rest
+        return rest.maximum(old.masked_fill(~inside, 0)) if self.rule == "max" else rest
 
     def _logits(
         self, pairs: Pairs, head: ContextHead, hidden: Tensor, mask: Tensor, *, of_partner: bool = False
@@ -305,10 +306,9 @@ class TailMix(Hook):
         if not found.pairs:
             warn("tailmix mixed nothing: it drew no label; see tailmix.rarest, tailmix.warm_up and tailmix.fixed")
         elif 2 * found.without_neighbour > found.pairs:
-            other = 'tailmix.rule "max", or ' if self.rule == "exclude" else ""
             warn(
                 f"tailmix hardly mixed: {found.without_neighbour / found.pairs:.0%} of {found.pairs:,} labels drawn "
-                f"had no neighbour to be mixed with; {other}tailmix.graph false, finds more"
+                'had no neighbour to be mixed with; tailmix.rule "max" and tailmix.graph false find more'
             )
 
 
@@ -379,6 +379,8 @@ class Statistics:
     bands: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
 
     def add(self, drawn: Targets, found: NDArray[np.bool_], positive: NDArray[np.bool_]) -> None:
+        if drawn.rank:  # a label that has no further neighbours was mixed with its nearest
+            drawn, found, positive = drawn.only(found), found[found], positive[found]
         self.pairs += len(found)
         self.without_neighbour += int((~found).sum())
         self.partner_positive += int((positive & found).sum())

@@ -23,7 +23,7 @@ ROWS = papers.rows()
 def test_rows_are_whole_and_differ() -> None:
     taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
     assert all(row.title and row.paper and row.note for row in ROWS.values())
-    assert len(ROWS) == 85 and len(set(taggers.values())) == len(taggers)
+    assert len(ROWS) == 87 and len(set(taggers.values())) == len(taggers)
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
@@ -141,6 +141,11 @@ def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
 def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
     neural = {name for name in ROWS if "attentionxml" in name or "laroberta" in name}
     assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
+
+
+def test_glas_differs_from_its_plain_row_in_the_regulariser_only() -> None:
+    held, plain = ROWS["glas"], ROWS["glas-plain"]
+    assert held.learner == plain.learner and not plain.augment and held.augment == [config_of(build("glas"))]
 
 
 LSFA = {"part": "lsfa"}

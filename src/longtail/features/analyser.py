@@ -167,7 +167,7 @@ def _kept_stems(array: NDArray[Any], languages: tuple[str, ...]) -> tuple[str, .
     stays = [code == "en" for code in languages]
     if flags.dtype != np.uint8 or flags.shape != (len(languages),) or not ((flags == 1) | ((flags == 0) & stays)).all():
         raise ValueError(
-            "'stemmed' must be 1 for each language, or 0 for English whose words stay as they are, as uint8"
+            "'stemmed' must be 1 for each language, or 0 for English words that stay as they are, as uint8"
         )
     return tuple(code if flag else ENGLISH_WORDS for code, flag in zip(languages, flags, strict=True))
 

@@ -75,7 +75,8 @@ def train(
     valid = given.pop("valid", None)
     corpus = as_corpus(documents, labels, **given)
     corpus = corpus if corpus.labels.documents else corpus.counted()
-    run = Run(seed=seed, threads=threads, memory=default_memory(threads))
+    run = Run(seed=seed, threads=threads)
+    run.memory = default_memory(run.workers)
     if recipe == "auto":
         choice = choose(corpus, fits=lambda name: _tagger(name, run).plan(corpus, run=run).fits)
         logging.getLogger(__name__).info("recipe %s: %s", choice.recipe, choice.because)

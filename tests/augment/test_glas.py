@@ -28,7 +28,7 @@ Y = sp.csr_matrix(np.array([[1, 0.5, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0], [0, 0, 1
 
 def begun(**options: Any) -> Glas:
     hook = Glas(**options)
-    hook.begin(TrainingPlan(corpus(), 1, 1, 100))
+    hook.begin(TrainingPlan(corpus(), 1, 100))
     return hook
 
 

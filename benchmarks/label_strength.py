@@ -4,9 +4,11 @@
 
 A row is one (corpus, learner, setting, seed), trained on one core: 85 % of the training titles to learn from, the
 others to ask; titles with the same first five words stay together. A corpus called -16k has 16,000 of the former, all
-of the latter. Each seed draws other titles. Test documents take no part. A learner stands for its kind: a label tree (parabel, one tree), a network with a free vector per label
-(astec), and one that reads label texts (decaf). Figures are those of labels that a title to learn from has; "unseen"
-is the recall@5 of the others, which only rows for all labels can find. Finished rows stay in results/label-strength.json.
+of the latter. Each seed draws other titles. Test documents take no part.
+
+A learner stands for its kind: a label tree (parabel, one tree), a network with a free vector per label (astec), and one
+that reads label texts (decaf). Figures are those of labels that a title to learn from has; "unseen" is the recall@5 of
+the others, which only rows for all labels can find. Finished rows stay in benchmarks/results/label-strength.json.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from common import RESULTS, rows_of, run_rows
-from label_text import CORPORA, TREES, folded
+from label_text import CORPORA, FEW, SMALL, TREES, folded
 from longtail import Corpus, Tagger, read
 from longtail.run import Run
 from longtail.scores import Scores
@@ -28,7 +30,6 @@ from tail import figures
 RESULT = RESULTS / "label-strength.json"
 SEEDS = (0, 1, 2)
 HELD_OUT, SAME_WORDS = 0.15, 5
-FEW = 16_000
 STRENGTHS = (0.0, 0.1, 0.3, 0.6, 1.0)
 #: Kinds of learners, and who stands for each.
 KINDS = {"label trees": "parabel-1", "free label vectors": "astec", "label texts": "decaf"}
@@ -50,7 +51,7 @@ GANDALF = ("plain", *(f"gandalf-{s:g}" for s in STRENGTHS))
 LABELMIX = tuple(f"labelmix-{s:g}" for s in STRENGTHS)
 FORMS = (*(f"gandalf-1-{name}" for name in GRAPHS), "gandalf-0.3-scaled", "gandalf-0.3-all", "gandalf-printed")
 GUTENBERG, EURLEX = CORPORA
-SOME = f"{GUTENBERG}-16k"
+SOME = f"{GUTENBERG}{SMALL}"
 TREE, FREE, TEXTS = KINDS.values()
 #: What is run, in this order: (corpus, learner, settings, seeds).
 WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (

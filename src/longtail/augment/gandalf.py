@@ -39,7 +39,8 @@ class GraphAugmenter(Augmenter):
     graph: str = option("expected", "visits that make the graph: expected ones, or those of a drawn walk (ECLARE)",
                         choices=KINDS)  # fmt: skip
     scaled: bool = option(
-        False, "visits over the roots of the sums of their row and column, ECLARE's normalised graph (paper: normalised)"
+        False,
+        "visits over the roots of the sums of their rows and columns, ECLARE's normalised graph (paper: yes)",
     )
     divisor: str = option("diagonal", "what a row of the graph is divided by: its diagonal (listing) or largest value",
                           choices=DIVISORS)  # fmt: skip

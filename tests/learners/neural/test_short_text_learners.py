@@ -329,6 +329,10 @@ class TestClusters:
         assert found[0].tolist() != found[1].tolist() == learner.shortlist.cluster_.tolist()
         vectors = network_module.vectors_of(learner.network_, learner.encoder.tokens(corpus.texts, ONE))
         assert found[1].tolist() == grouped_by_vectors(vectors, corpus, None, 3, ONE).tolist()
+        words = seen.ends[0]["encoder.words.weight"].numpy()
+        starts = seen.starts[1]["head.labels.vectors.weight"].numpy()
+        texts = learner._label_facts(corpus, ONE).texts @ words
+        np.testing.assert_allclose(starts, texts, rtol=1e-4, atol=1e-6, err_msg="free vectors start from learnt words")
         first = seen.networks[0].head, seen.ends[0]["head.bias.weight"]
         assert seen.networks[1].head.clusters is not first[0]
         assert not torch.equal(seen.starts[1]["head.clusters.bias.weight"], first[1])

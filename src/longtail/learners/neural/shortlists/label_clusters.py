@@ -119,6 +119,8 @@ class LabelClusters(Shortlist):
                 self.cluster_ = self._clusters_anew(learner, network, task)
             torch.manual_seed(fit.run.seed_of(f"{task.title}/clusters anew"))
             clusters = self._cluster_head(learner, network, task)
+            if task.facts is not None:  # free vectors that start from texts start from what words have become
+                network.head.bind(network.encoder, task.facts)
         torch.manual_seed(fit.run.seed_of(f"{task.title}/two heads"))
         two = Network(network.encoder, TwoHeads(clusters, network.head, network.encoder.width, self._dropout(learner)))
         detached = int(self.detached * learner.schedule_of(task).steps)

@@ -364,7 +364,7 @@ class TestAstecModules:
 
     def test_centroids(self) -> None:
         corpus = titles()
-        learner = fit(MODULES, corpus)
+        learner = fit(MODULES, corpus, centroids=1, many=7500)
         from longtail.learners.neural.training.network import vectors_of
 
         vectors = vectors_of(learner.network_, learner.encoder.tokens(corpus.texts, ONE))

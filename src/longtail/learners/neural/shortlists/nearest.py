@@ -27,6 +27,8 @@ from longtail.scores import Scores
 from longtail.sparse import unit_rows
 
 Vectors = NDArray[np.float32]
+#: Added to similarities while they are ranked, for what is 0 is not ranked.
+FLOOR = np.float32(2)
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,13 @@ class Search:
             return labels, cosine
         near, share = _largest(labels, cosine, self.made.n_labels), self.made.nearness.share
         if self.documents is not None:
-            near = sp.csr_matrix((1 - share) * near + share * self._lent(self.documents, vectors))
-        near.data += 2  # above 0, for what is 0 is not ranked
+            lent = self._lent(self.documents, vectors)
+            there = _ones(_ones(near) + _ones(lent))
+            near = sp.csr_matrix((1 - share) * near + share * lent + FLOOR * there)
+        else:
+            near.data += FLOOR
         best = Scores.from_csr(near, k)
-        return best.ids, np.where(best.ids >= 0, best.values - 2, 0).astype(np.float32)
+        return best.ids, np.where(best.ids >= 0, best.values - FLOOR, 0).astype(np.float32)
 
     def _lent(self, documents: Neighbours, vectors: Vectors) -> sp.csr_matrix:
         """csr (n, L): what the nearest documents lend to their labels."""
@@ -158,6 +163,12 @@ def _largest(labels: NDArray[np.int32], cosine: Vectors, n_labels: int) -> sp.cs
     _, first = np.unique(row[there] * n_labels + label[there], return_index=True)  # the nearest stands first
     kept = there[first]
     return sp.csr_matrix((value[kept], (row[kept], label[kept])), shape=(len(labels), n_labels))
+
+
+def _ones(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """1 wherever something is stored."""
+    ones = np.ones(matrix.nnz, dtype=np.float32)
+    return sp.csr_matrix((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _documents(n_labels: int, width: int, arrays: Arrays) -> tuple[Vectors, sp.csr_matrix]:

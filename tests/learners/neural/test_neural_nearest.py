@@ -90,7 +90,7 @@ def test_the_formula(seed: int, documents: int, several: bool, k: int) -> None:
     ids, values = made.opened(ONE).nearest(queries, 6)
 
     def cosines(others: Any) -> Any:
-        unit = others / np.linalg.norm(others, axis=1, keepdims=True)
+        unit = others / np.maximum(np.linalg.norm(others, axis=1, keepdims=True), 1e-9)
         return queries / np.linalg.norm(queries, axis=1, keepdims=True) @ unit.T
 
     Y = corpus.Y.toarray()

@@ -36,7 +36,7 @@ def hook_for(labels: LabelIndex, Y: sp.csr_matrix, **options: Any) -> TailMix:
     """A hook that knows its corpus; every label may be mixed unless told otherwise."""
     # with a small alpha some lambda are 1 in single precision, and those pairs are left alone
     hook = TailMix(**{"rarest": None, "alpha": 5.0, **options})
-    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y), 1, 1, 100))
+    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y), 1, 100))
     return hook
 
 

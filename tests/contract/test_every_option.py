@@ -175,6 +175,7 @@ VALUES: dict[str, list[Any]] = {
     "head": [{"part": "label-attention", "bias": -1.0}, {**TEXT_ATTENTION, "bias": -1.0},
              {**UNIT_VECTOR, "bias": -1.0},             {**LABEL_TEXT, "bias": -1.0, "graph": True},
              {"part": "pooled", "bias": -1.0}],
+    "batch": [16, 1],  # the general ones begin with 1, a step per document
     "shortlist": ["all-labels"],
     "lightxml.shortlist": [SAMPLED],
     "vectors": ["glove-6b-50d"],

@@ -36,7 +36,7 @@ class TrainingPlan:
     """What a hook may know before training starts.
 
     corpus        what is trained on: its labels with the counts of the training data, its targets, its documents
-    layers        hidden layers of the encoder; `first_trained` is the lowest that is trained
+    layers        hidden layers of the encoder
     steps         optimiser steps of the whole training
     label_tokens  tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels
                   are nodes of a tree
@@ -46,7 +46,6 @@ class TrainingPlan:
 
     corpus: Corpus
     layers: int
-    first_trained: int
     steps: int
     label_tokens: Tokens | None = None
     max_tokens: int = 1 << 30

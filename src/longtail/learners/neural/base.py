@@ -126,11 +126,6 @@ class NeuralLearner(Learner):
         if getattr(self, option_name) != default_of(own):
             raise UsageError(f"{name_of(self)}.{option_name} counts only where {where}; leave it out")
 
-    def set_params(self, **params: Any) -> Self:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
-
     @property
     def capabilities(self) -> Capabilities:
         encoder: Encoder = self.encoder
@@ -266,7 +261,6 @@ class NeuralLearner(Learner):
         plan = TrainingPlan(
             corpus,
             network.encoder.layers,
-            network.encoder.frozen + 1,
             schedule.steps,
             self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
             self.encoder.max_length,

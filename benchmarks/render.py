@@ -1,4 +1,4 @@
-"""Renders docs/benchmarks.md from benchmarks/results/*.json, and the figures in README.md.
+"""Renders docs/benchmarks.md and docs/papers from benchmarks/results/*.json, and the figures in README.md.
 
     python benchmarks/render.py            writes the page and fills the blocks
     python benchmarks/render.py --check    writes nothing; exit code 1 when something is out of date
@@ -33,6 +33,7 @@ import render_languages as languages
 import render_lsfa as lsfa
 import render_memory as memory
 import render_neural as neural
+import render_papers as of_papers
 import render_peers as peers
 import render_pictures as drawn
 import render_quality as quality
@@ -163,6 +164,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
+    if "tail-rivals" in all_results:
+        known["proxml"] = partial(quality.proxml_section, all_results["tail-rivals"])
     if "lsfa" in all_results:
         known["lsfa"] = partial(lsfa.lsfa_section, all_results["lsfa"])
         known["lsfa-search"] = partial(lsfa.lsfa_search_section, all_results["lsfa"])
@@ -221,6 +224,9 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
     if not all_results:
         raise UsageError(f"{results} has no results yet; run benchmarks/peers.py first")
     wanted = {docs: wrapped(page(all_results))}
+    folder = docs.parent / "papers"
+    if folder.is_dir():
+        wanted |= {folder / name: wrapped(text) for name, text in of_papers.pages(all_results).items()}
     others = [page for page in sorted(docs.parent.glob("*.md")) if page != docs]
     for marked in (readme, *others, *sorted(docs.parent.glob("methods/*.md"))):
         if marked.exists():

@@ -83,6 +83,8 @@ register("join", "features", "longtail.features.join:Join", "as its parts", "-",
          "Several features side by side, each of a length of its own")
 register("one-vs-all", "learner", f"{_LINEAR}.one_vs_all:OneVsAll", "features", "DiSMEC, Babbar & Schölkopf 2017",
          "One linear separator per label, over all documents")
+register("proxml", "learner", f"{_LINEAR}.proxml:ProXML", "features", "ProXML, Babbar & Schölkopf 2019",
+         "One sparse separator per label, by an L1 penalty, over all documents")
 register("parabel", "learner", f"{_LINEAR}.label_tree:Parabel", "features", "Parabel, Prabhu et al. 2018",
          "Balanced binary label trees")
 register("bonsai", "learner", f"{_LINEAR}.label_tree:Bonsai", "features", "Bonsai, Khandagale et al. 2020",

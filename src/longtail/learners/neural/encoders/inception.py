@@ -67,9 +67,14 @@ class Inception(ShortTextEncoder):
 
 
 class InceptionNetwork(ShortTextNetwork):
+    """Layers that hooks may reach: what the three convolutions find, what the last one does, the text's vector."""
+
+    layers = 3
+
     def __init__(self, options: Inception) -> None:
         super().__init__(options)
         self.window, self.dropout, self.routed = options.window, options.dropout, options.routed
+        self.skip = options.skip
         words, channels = options.window, options.channels
         self.over_words = SelfAttention(words) if options.enhance else None
         self.over_numbers = SelfAttention(options.size) if options.enhance else None
@@ -108,10 +113,12 @@ class InceptionNetwork(ShortTextNetwork):
         else:
             joined = torch.cat(maps, dim=2)
         joined = drop(_normed(self.looked, functional.gelu(joined)), self.dropout, self.training)
-        features = _normed(self.gathered, functional.gelu(self._gathered(joined))).transpose(1, 2).flatten(1)
+        found = self._gathered(hooks.apply_at("layer 1", joined))
+        features = _normed(self.gathered, functional.gelu(found)).transpose(1, 2).flatten(1)
+        features = hooks.apply_at("layer 2", features)
         vector = self.layered(functional.gelu(self.layer(features)))
         vector = features + vector if self.share is None else bag + self.share * vector
-        return drop(vector, self.dropout, self.training)
+        return hooks.apply_at("layer 3", drop(vector, self.dropout, self.training))
 
     def _looked(self, values: Tensor) -> list[Tensor]:
         """What the three convolutions make of (B, words, numbers), a ring: each (B, places, channels)."""

@@ -131,7 +131,9 @@ def groups(names: list[str]) -> Iterator[list[int]]:
 
 
 def grouped_names(names: list[str]) -> list[str]:
-    return [names[g[0]].partition("@")[0] + "@" + "/".join(names[p].partition("@")[2] for p in g) for g in groups(names)]
+    return [
+        names[g[0]].partition("@")[0] + "@" + "/".join(names[p].partition("@")[2] for p in g) for g in groups(names)
+    ]
 
 
 def grouped(values: list[str], names: list[str]) -> str:
@@ -144,7 +146,9 @@ def printed(values: list[float | str] | None, names: list[str]) -> str:
     return grouped([value if isinstance(value, str) else f"{value:.2f}" for value in values], names)
 
 
-def figures_of(row: dict[str, Any], item: dict[str, Any], corpus: str, all_results: dict[str, Results]) -> list[Results]:
+def figures_of(
+    row: dict[str, Any], item: dict[str, Any], corpus: str, all_results: dict[str, Results]
+) -> list[Results]:
     """What was measured of a row on a corpus, seed by seed."""
     results = all_results.get(row.get("result", item.get("result", "")))
     if results is None or "ours" not in row:

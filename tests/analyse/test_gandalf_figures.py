@@ -110,7 +110,8 @@ def write(path: Path, corpus: Corpus) -> Path:
 def analysed(folder: Path, *more: str) -> Any:
     corpus = titles()
     train, labels = write(folder / "train.jsonl", corpus), folder / "labels.tsv"
-    labels.write_text("".join(f"{n}\t{t}\n" for n, t in zip(corpus.labels.names, corpus.labels.texts or [], strict=True)))
+    named = zip(corpus.labels.names, corpus.labels.texts or [], strict=True)
+    labels.write_text("label\ttext\n" + "".join(f"{name}\t{text}\n" for name, text in named), encoding="utf-8")
     small = [f"--set=learner.{name}={value}" for name, value in (
         ("encoder.size", 24), ("batch", 16), ("shortlist.negatives", 5)
     )]  # fmt: skip

@@ -6,6 +6,7 @@ import fnmatch
 import re
 import shlex
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ def test_the_pages_are_what_the_script_makes() -> None:
 
 def test_five_papers_and_all_of_their_tables() -> None:
     counted = {
-        name: (sum(i["item"].startswith("Table") for i in s["items"]), sum(i["item"].startswith("Fig") for i in s["items"]))
+        name: (
+            sum(i["item"].startswith("Table") for i in s["items"]),
+            sum(i["item"].startswith("Fig") for i in s["items"]),
+        )
         for name, s in SOURCES.items()
     }
     assert counted == {
@@ -81,7 +85,7 @@ def check_longtail(words: list[str]) -> None:
     known = {option for parameter in command.params for option in parameter.opts}
     given = [word for word in words if word.startswith("-")]
     assert set(given) <= known, set(given) - known
-    for option, value in zip(words, words[1:], strict=False):
+    for option, value in pairwise(words):
         if option == "--recipe":
             file, _, row = value.partition("#")
             assert (papers.FILES[0].parents[2] / file).is_file() and row in papers.rows()
@@ -106,12 +110,13 @@ def test_every_command_exists() -> None:
 
 
 # what the script makes of figures
+TRAIN = "longtail train DATA -o MODEL"
 ITEM: dict[str, Any] = {
     "item": "Table 9", "title": "made up", "figures": ["P@1", "PSP@1", "PSP@5"], "result": "made", "corpora": ["ours"],
-    "command": "longtail train DATA -o MODEL", "gains": [["plain", "better"]], "why": "Because.",
+    "command": TRAIN, "gains": [["plain", "better"]], "why": "Because.",
     "rows": [
-        {"row": "plain", "ours": "tree/plain", "command": "longtail train DATA -o MODEL", "theirs": [50.0, 20.0, 30.0]},
-        {"row": "better", "ours": "tree/better", "command": "longtail train DATA -o MODEL", "theirs": [49.0, "-", 33.5]},
+        {"row": "plain", "ours": "tree/plain", "command": TRAIN, "theirs": [50.0, 20.0, 30.0]},
+        {"row": "better", "ours": "tree/better", "command": TRAIN, "theirs": [49.0, "-", 33.5]},
     ],
 }  # fmt: skip
 
@@ -128,9 +133,7 @@ def results(better: float) -> dict[str, Any]:
 def test_a_table_by_hand() -> None:
     lines = render_papers.table(ITEM, results(42.0)).splitlines()
     assert lines[0] == "Figures: P@1 · PSP@1/5."
-    assert lines[4] == (
-        "| plain | 50.00 · 20.00/30.00 | 60.00 · 10.00/40.50 (2) | `longtail train DATA -o MODEL` |"
-    )
+    assert lines[4] == ("| plain | 50.00 · 20.00/30.00 | 60.00 · 10.00/40.50 (2) | `longtail train DATA -o MODEL` |")
     assert "| better | 49.00 · -/33.50 | 60.00 · 10.00/42.50 (2) |" in lines[5]
     assert "not measured" in render_papers.table(ITEM, {})
 

@@ -49,7 +49,7 @@ def test_a_corpus_by_hand(corpus: Corpus) -> None:
 
 
 def test_inverse_propensities_by_hand(corpus: Corpus) -> None:
-    """C = (ln 8 - 1) 2.5^0.55 = 1.7868; 1 + C (n + 1.5)^-0.55 for the counts 6, 2 and 1; the unused label is left out."""
+    """C = (ln 8 - 1) 2.5^0.55 = 1.7868; 1 + C (n + 1.5)^-0.55 for counts 6, 2 and 1; the unused label is left out."""
     found = describe_corpus(corpus).inverse_propensity
     assert found is not None and (found.A, found.B) == (0.55, 1.5)
     assert (found.least, found.quartiles[1], found.most) == pytest.approx((1.5899, 1.8971, 2.0794), abs=2e-4)

@@ -24,7 +24,7 @@ from longtail.learners.linear.proxml import ProXML, Room, SparseOptions, columns
 from longtail.plan import Sizes
 from longtail.run import Run
 
-EXACT: dict[str, Any] = {"eps": 1e-5, "max_passes": 20_000, "weights": "float32"}
+EXACT: dict[str, Any] = {"eps": 1e-5, "max_passes": 5_000, "weights": "float32"}
 
 
 def by_hand() -> Corpus:
@@ -54,7 +54,7 @@ def separators(corpus: Corpus, loss: int = SQUARED_HINGE, cost: float = 1.0, pen
         own = slice(documents.labels.start[label], documents.labels.start[label + 1])
         features, weights = solve_label(
             documents.rows, columns, documents.labels.indices[own], documents.labels.values[own],
-            SparseOptions(loss, cost, penalty, 1e-6, 50_000), label, room,
+            SparseOptions(loss, cost, penalty, 1e-5, 5_000), label, room,
         )  # fmt: skip
         made[label, features], made[label, -1] = weights[:-1], weights[-1]
         assert not room.weights.any() and not room.listed.any(), "left as they were found"

@@ -54,9 +54,7 @@ def frequency_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> 
     return plot
 
 
-def frequency_png(
-    labels: LabelIndex, rare: PropensityFacts | None, path: Path, *, title: str, overwrite: bool
-) -> None:
+def frequency_png(labels: LabelIndex, rare: PropensityFacts | None, path: Path, *, title: str, overwrite: bool) -> None:
     """The same as a picture, and how inverse propensities are distributed; written whole or not at all."""
     figure = new_figure(11.0, 4.2)
     axes, beside = figure.subplots(1, 2)

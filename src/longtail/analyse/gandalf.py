@@ -1,8 +1,8 @@
 """The numbers behind Gandalf's figures 2 and 4: how near texts lie to one another, and what augmenters change by epoch.
 
-Figure 2 asks what an encoder makes of a document beside others: documents drawn at random, documents that share a label,
-the texts of its own frequent and rare labels, and the document with the text of one of its labels appended, as LabelMix
-has it. Figure 4 trains one network several times, plainly and with augmenters, and measures P@1 on training and test
+Figure 2 asks what an encoder makes of a document beside others: documents drawn at random, documents that share a
+label, the texts of its own frequent and rare labels, and the document with the text of one of its labels appended, as
+LabelMix has it. Figure 4 trains one network several times, plainly and with augmenters, and measures P@1 on training and test
 documents after every epoch.
 """
 
@@ -132,7 +132,7 @@ def cosines(pipeline: Pipeline, corpus: Corpus, run: Run, *, sample: int) -> dic
 def partners(
     corpus: Corpus, documents: NDArray[np.int64], rng: np.random.Generator
 ) -> Mapping[str, tuple[list[int], list[int]]]:
-    """Of each kind: documents, and what each is compared with, a document or a label; those without one are left out."""
+    """Of each kind: documents, and the document or label each is compared with; those without one are left out."""
     Y = corpus.positives()
     by_label = sp.csc_matrix(Y)
     bands = {band.name: band.members for band in corpus.labels.bands()}

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from longtail.tagger import Tagger
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look into trained models and trainings: norms of label weights, effects of Taug, LSFA, XDA and Gandalf."
+    no_args_is_help=True,
+    help="Look into trained models and trainings: norms of label weights, effects of Taug, LSFA, XDA and Gandalf.",
 )
 
 _Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]

@@ -23,7 +23,9 @@ def gandalf(
     ] = "inceptionxml-lf",
     augment: Annotated[
         list[str] | None,
-        typer.Option("--augment", help="What to compare, plain among them (default: plain hiddenmix labelmix gandalf)."),
+        typer.Option(
+            "--augment", help="What to compare, plain among them (default: plain hiddenmix labelmix gandalf)."
+        ),
     ] = None,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the documents per training.")] = 10,
     sample: Annotated[int, typer.Option("--sample", min=2, help="Documents measured on (paper: 50,000).")] = 5000,

@@ -25,7 +25,10 @@ def inspect(
         Path, typer.Argument(metavar="PATH", help="A data file or folder, or a model directory.", show_default=False)
     ],
     png: Annotated[
-        Path | None, typer.Option("--png", help="Draw label frequencies and inverse propensities into this file.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--png", help="Draw label frequencies and inverse propensities into this file.", show_default=False
+        ),
     ] = None,
     label: Annotated[
         list[str] | None,
@@ -101,8 +104,9 @@ def _shown(facts: CorpusFacts) -> dict[str, Any]:
         "labels": facts.labels,
         "labels per document": f"{facts.labels_per_document:.2f} on average, at most {facts.most_labels:,}",
         "documents per label": f"{facts.documents_per_label:.2f} on average, at most {facts.most_documents:,}",
-        "inverse propensity": None if rare is None else f"{rare.least:.1f} to {rare.most:.1f}, "
-        f"median {rare.quartiles[1]:.1f} (A {rare.A:g}, B {rare.B:g})",
+        "inverse propensity": None
+        if rare is None
+        else f"{rare.least:.1f} to {rare.most:.1f}, median {rare.quartiles[1]:.1f} (A {rare.A:g}, B {rare.B:g})",
         "label texts": facts.label_texts,
         "soft targets": facts.soft_targets,
         "texts that are label texts": f"{same:.1%}" if same else None,

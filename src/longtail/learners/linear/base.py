@@ -84,7 +84,10 @@ class LinearLearner(Learner):
 
     def solving(self, documents: Documents) -> tuple[Callable[[Any, Task], list[Piece]], Any]:
         """What solves a task, a function of a module, and the data that all tasks share."""
-        return solve_task, (documents, SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune))
+        return solve_task, (
+            documents,
+            SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune),
+        )
 
     def _train(self, shapes: list[Shape], documents: Documents, kept: Pieces) -> list[Tree]:
         """Blocks of children of all trees' nodes; the result does not depend on the number of threads."""

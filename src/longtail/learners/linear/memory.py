@@ -78,7 +78,7 @@ def sparse_labels(sizes: Sizes, run: Run) -> list[Stage]:
     laid_out = 24 * sizes.pairs + 8 * sizes.documents
     columns = 8 * (sizes.nonzeros + sizes.documents + sizes.features)
     model = SPARSE * sizes.labels
-    task = 8 * sizes.documents + 17 * sizes.features
+    task = 12 * sizes.documents + 17 * sizes.features
     busy = min(run.tasks, sizes.labels) * task
     seconds = sizes.labels * sizes.nonzeros / SPARSE_SPEED / min(run.tasks, 4)
     peak = laid_out + max(UNIT * sizes.nonzeros, columns + busy + int(2.2 * model))

@@ -2,9 +2,9 @@
 
     min_w  sum_i C_i loss(y_i w.x_i) + lambda |w|_1,   loss = max(0, 1 - m)^2 (squared hinge) or log(1 + exp(-m)),
 
-the bias being one more feature of value 1, penalised like the others. The sum over labels is a Hamming loss: every label
-is a problem of its own. An L1 norm is what is left of the worst change that an adversary can make to features, and few
-features carry what is known of a rare label.
+the bias being one more feature of value 1, penalised like the others. The sum over labels is a Hamming loss: every
+label is a problem of its own. An L1 norm is what is left of the worst change that an adversary can make to features,
+and few features carry what is known of a rare label.
 
 ProXML's code takes steps of proximal gradients; here weights are set one by one (coordinate descent, as LIBLINEAR's
 solver 5 has it), which finds the same minimum sooner. A label starts from its bias alone. Features whose gradient at 0
@@ -37,6 +37,8 @@ from longtail.run import Run
 #: Of the decrease that a Newton step promises, the share it must bring; halvings of a step that does not; the largest
 #: step of one weight.
 SIGMA, HALVINGS, LONGEST = 0.01, 20, 10.0
+#: Passes over the listed features, at the most, before all are looked at again.
+LOOK = 10
 
 
 @dataclass(kw_only=True)
@@ -75,7 +77,7 @@ class Room(NamedTuple):
     """What a task uses again for label after label.
 
     signed    float32 (documents,), C of each with the sign of its class; 0 leaves it out
-    sums      float32 (documents,), w.x
+    sums      float64 (documents,), w.x
     weights   float64 (features + 1,), the bias last; zeros between labels
     gradient  float32 (features,)
     listed    uint8 (features + 1,), whether a feature is being worked on; zeros between labels
@@ -83,7 +85,7 @@ class Room(NamedTuple):
     """
 
     signed: Floats
-    sums: Floats
+    sums: Doubles
     weights: Doubles
     gradient: Floats
     listed: Bytes
@@ -93,7 +95,7 @@ class Room(NamedTuple):
     def of(cls, documents: int, features: int) -> Room:
         return cls(
             np.empty(documents, dtype=np.float32),
-            np.empty(documents, dtype=np.float32),
+            np.empty(documents, dtype=np.float64),
             np.zeros(features + 1, dtype=np.float64),
             np.empty(features, dtype=np.float32),
             np.zeros(features + 1, dtype=np.uint8),
@@ -258,10 +260,10 @@ def solve_label(
     room.sums[:] = 0
     state = np.array([np.uint64(seed) | np.uint64(1)], dtype=np.uint64)
     active[0], size, listed[bias] = bias, 1, 1
-    passes = 0
+    passes, worst = 0, 0.0
     while passes < options.max_passes:
         # those that are listed, until none violates the optimum; one that rests at 0 for good waits for the next look
-        while passes < options.max_passes:
+        for _ in range(min(LOOK, options.max_passes - passes)):
             shuffle(active, size, state)
             passes += 1
             worst, place = 0.0, 0
@@ -285,7 +287,7 @@ def solve_label(
                 listed[feature] = 1
                 active[size] = feature
                 size += 1
-        if size == before:
+        if size == before and worst <= options.eps:
             break
     features = np.empty(size, dtype=np.int32)
     count = 0

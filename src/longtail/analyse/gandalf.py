@@ -2,8 +2,8 @@
 
 Figure 2 asks what an encoder makes of a document beside others: documents drawn at random, documents that share a
 label, the texts of its own frequent and rare labels, and the document with the text of one of its labels appended, as
-LabelMix has it. Figure 4 trains one network several times, plainly and with augmenters, and measures P@1 on training and test
-documents after every epoch.
+LabelMix has it. Figure 4 trains one network several times, plainly and with augmenters, and measures P@1 on training
+and test documents after every epoch.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def partners(
     bands = {band.name: band.members for band in corpus.labels.bands()}
     found: dict[str, tuple[list[int], list[int]]] = {kind: ([], []) for kind in KINDS}
 
-    def add(kind: str, row: int, chosen: NDArray[np.int64]) -> None:
+    def add(kind: str, row: int, chosen: NDArray[np.integer[Any]]) -> None:
         if len(chosen):
             found[kind][0].append(row)
             found[kind][1].append(int(rng.choice(chosen)))

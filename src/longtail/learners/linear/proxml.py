@@ -39,6 +39,8 @@ from longtail.run import Run
 SIGMA, HALVINGS, LONGEST = 0.01, 20, 10.0
 #: Passes over the listed features, at the most, before all are looked at again.
 LOOK = 10
+#: A weight of 0 whose gradient is below this share of the penalty is left alone until then.
+RESTING = 0.8
 
 
 @dataclass(kw_only=True)
@@ -271,7 +273,7 @@ def solve_label(
                 feature = active[place]
                 gradient, violation = _step(columns, feature, options, room)
                 worst = max(worst, violation)
-                rests = weights[feature] == 0 and abs(gradient) < options.penalty - options.eps
+                rests = weights[feature] == 0 and abs(gradient) < RESTING * options.penalty
                 if rests and feature != bias:
                     size -= 1
                     listed[feature] = 0

@@ -24,7 +24,7 @@ from subset import chosen
 
 RESULT = RESULTS / "gandalf-figures.json"
 #: Titles taken to train on, and documents measured on.
-TITLES, SAMPLE, EPOCHS = 8000, 3000, 10
+TITLES, SAMPLE, EPOCHS = 4000, 2000, 12
 CORPUS = "gutenberg-lcsh-titles"
 AUGMENT: dict[str, list[dict[str, Any]]] = {
     "plain": [],
@@ -33,7 +33,7 @@ AUGMENT: dict[str, list[dict[str, Any]]] = {
     "gandalf": [{"part": "gandalf"}],
     "gandalf-printed": [{"part": "gandalf", "strength": 1.0}],
 }
-WANTED = ((f"{CORPUS}-8k", "inceptionxml-lf", tuple(AUGMENT), (0,)),)
+WANTED = ((f"{CORPUS}-4k", "inceptionxml-lf", tuple(AUGMENT), (0,)),)
 
 
 def rows() -> list[dict[str, Any]]:

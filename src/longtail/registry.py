@@ -83,8 +83,6 @@ register("join", "features", "longtail.features.join:Join", "as its parts", "-",
          "Several features side by side, each of a length of its own")
 register("one-vs-all", "learner", f"{_LINEAR}.one_vs_all:OneVsAll", "features", "DiSMEC, Babbar & Schölkopf 2017",
          "One linear separator per label, over all documents")
-register("proxml", "learner", f"{_LINEAR}.proxml:ProXML", "features", "ProXML, Babbar & Schölkopf 2019",
-         "One sparse separator per label, by an L1 penalty, over all documents")
 register("parabel", "learner", f"{_LINEAR}.label_tree:Parabel", "features", "Parabel, Prabhu et al. 2018",
          "Balanced binary label trees")
 register("bonsai", "learner", f"{_LINEAR}.label_tree:Bonsai", "features", "Bonsai, Khandagale et al. 2020",
@@ -93,6 +91,8 @@ register("fastxml", "learner", f"{_LINEAR}.fastxml:FastXML", "features", "FastXM
          "Trees over documents, grown to rank labels well")
 register("pfastrexml", "learner", f"{_LINEAR}.fastxml:PfastreXML", "features", "PfastreXML, Jain et al. 2016",
          "FastXML weighted for rare labels, with a tail term")
+register("proxml", "learner", f"{_LINEAR}.proxml:ProXML", "features", "ProXML, Babbar & Schölkopf 2019",
+         "One sparse separator per label, by an L1 penalty, over all documents")
 register("nearest-documents", "learner", "longtail.learners.nearest_documents:NearestDocuments", "features", "-",
          "Labels of the most similar training documents; for ensembles")
 register("attentionxml", "learner", f"{_NEURAL}.attentionxml:AttentionXML", "texts", "AttentionXML, You et al. 2019",

@@ -19,7 +19,7 @@ GROWTH = 0.83
 #: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves.
 KEPT, PER_LEVEL = 120, 0.2
 #: Bytes that sparse separators keep per label, and stored features times labels that are solved per second.
-SPARSE, SPARSE_SPEED = 4096, 5e7
+SPARSE, SPARSE_SPEED = 4096, 2e7
 #: Bytes per stored feature while lengths of rows are made, in double precision.
 UNIT = 40
 

@@ -210,5 +210,8 @@ def proxml_section(results: Results) -> str:
                 f"| {corpus} | {learner} | {len(rows)} | {triple(figures, 'P')} | {triple(figures, 'PSP')} "
                 f"| {tail:.1f} | {weights:.0f} | {seconds:.0f} |"
             )
-    made = f"Test split, one core, seconds of processor time. {machine_line(results)} Made by `{results['command']}`."
+    made = (
+        "Test split, one core, seconds of processor time; one-vs-all with max_passes 200. "
+        f"{machine_line(results)} Made by `{results['command']}`."
+    )
     return "\n".join([*lines, "", made])

@@ -3,9 +3,10 @@
     python benchmarks/tail_rivals.py [--data DIR] [--rows GLOB] [--fresh]
 
 A row is one (corpus, learner, setting, seed), on one core. Table 6 is Taug on and off, on bags of words, on means of
-word vectors (GloVe), and on both side by side: "words taug-d" is Taug with input dropout on word vectors. Settings are
-those of the rows of benchmarks/papers/ranknet-taug.toml; nothing is chosen on test documents. ProXML stands beside
-one-vs-all with passes enough to reach its eps; their rows also tell how many weights are left. Finished rows stay in benchmarks/results/tail-rivals.json.
+word vectors (GloVe), and on both side by side: "words taug-d" is Taug with input dropout on word vectors. Settings
+are those of the rows of benchmarks/papers/ranknet-taug.toml; nothing is chosen on test documents. ProXML stands
+beside one-vs-all with passes enough to reach its eps; their rows also tell how many weights are left. Finished rows
+stay in benchmarks/results/tail-rivals.json.
 """
 
 from __future__ import annotations

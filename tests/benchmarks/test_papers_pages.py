@@ -146,3 +146,14 @@ def test_a_verdict_by_hand(better: float, word: str) -> None:
     assert found == word
     assert said == f"Change of PSP@5. plain → better: published +3.50 (theirs); ours {better - 40:+.2f} (ours)."
     assert render_papers.verdict(ITEM, {})[0] == "Not measured."
+
+
+def test_what_is_not_known_is_not_called_reproduced() -> None:
+    """One seed needs half a point, and a pair that nobody measured leaves a table reproduced in part at best."""
+    found = results(40.4)
+    assert render_papers.verdict(ITEM, found)[0] == "Reproduced."
+    found["made"]["rows"] = [row for row in found["made"]["rows"] if row["seed"] == 0]
+    assert render_papers.verdict(ITEM, found)[0] == "Did not reproduce."
+    more = {"row": "best", "command": TRAIN, "theirs": [50.0, 20.0, 40.0]}
+    wider = {**ITEM, "gains": [["plain", "better"], ["plain", "best"]], "rows": [*ITEM["rows"], more]}
+    assert render_papers.verdict(wider, results(42.0))[0] == "Reproduced in part."

@@ -26,6 +26,7 @@ class OneVsAll(LinearLearner):
     """
 
     eps: float = option(0.01, "stop when no document violates the optimum by more (DiSMEC)", low=1e-6)
+    max_passes: int = option(200, "maximum number of passes; most of them visit only documents not at rest", low=1)
     prune: float = option(0.01, "weights no larger are dropped (DiSMEC's Delta)", low=0)
 
     all_documents = True

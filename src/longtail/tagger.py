@@ -310,6 +310,8 @@ class Tagger:
             "n_features": self.pipeline.width_,
             "makes_features": self.pipeline.features_ is not None,
         }
+        if acted := self.pipeline.acted():
+            manifest["acted"] = acted
         if self.share_ is not None:
             manifest["shard"] = self.share_.to_dict()
             path = shard_folder(path, self.share_.shard)
@@ -328,18 +330,17 @@ class Tagger:
         """
         from longtail.keep.cache import remember
         from longtail.keep.model import load_model
-        from longtail.keep.older import modern, outgrown
+        from longtail.keep.older import has_older_ranknet, modern, outgrown
 
         if shards := shard_folders(path):
             return joined(path, [cls.load(each, verify=verify, threads=threads) for each in shards])
         loaded = load_model(path, verify=verify, threads=threads)
-        if not loaded.outdated:
-            tagger = cls._restored(path, loaded, threads)
-        else:
-            try:
-                tagger = cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
-            except (ModelError, UsageError) as error:
+        try:
+            tagger = cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
+        except (ModelError, UsageError) as error:
+            if loaded.outdated or has_older_ranknet(loaded.manifest.get("config")):
                 raise outgrown(path, loaded, error) from error
+            raise
         if not loaded.checked:
             loaded.let_go()
             remember(loaded.key)

@@ -94,9 +94,8 @@ BASES: dict[str, Config] = {
     "gandalf": GRAPH,
     "labelmix": GRAPH,
     "labelmix-tokens": {**GRAPH, "probability": 0.9},
-    # with a balance of 1, or one block, no block is kept on this corpus
-    "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3, "balance": 20.0,
-                "blocks": 2},
+    "ranknet": {"form": "bottleneck", "width": 4, "depth": 20, "learning_rate": 0.1, "drawn": 10},
+    "calibrated-propensity": {"depth": 10},
     "inverse-propensity": {"depth": 10},
     "nearest-documents": {"neighbours": 8},
     "tfidf": {"language": "de"},

@@ -201,11 +201,13 @@ def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output:
         "seconds": {name: round(seconds.get(name, 0.0), 3) for name in (*STAGES, *sorted(set(seconds) - {*STAGES}))},
         "peak_memory_mb": None if peak is None else round(peak, 1),
         "model_mb": round(directory_megabytes(output), 4),
+        "acted": tagger.pipeline.acted(),
     }
 
 
 def _show(summary: dict[str, Any], called: str, output: Path) -> None:
     from longtail.cli.tables import tail_words
+    from longtail.describe.model import said_by
 
     console = stdout_console()
     console.print(f"[bold]{called}[/bold] trained, saved in {output}")
@@ -218,6 +220,8 @@ def _show(summary: dict[str, Any], called: str, output: Path) -> None:
     peak = f", peak memory {summary['peak_memory_mb']:,.0f} MB" if summary["peak_memory_mb"] else ""
     planned = f" ({summary['planned_memory_mb']:,.0f} MB expected)" if peak else ""
     console.print(f"  model {summary['model_mb']:,.1f} MB{peak}{planned}")
+    for name, acted in summary["acted"].items():
+        console.print(f"  {name}: {said_by(acted)}")
     console.print("next:")
     console.print(f"  longtail evaluate {output} TEST-FILE")
     console.print(f'  echo "some text" | longtail predict {output} -')

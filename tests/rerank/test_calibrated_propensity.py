@@ -1,0 +1,127 @@
+"""Calibrated propensity: what it chooses, what it must not learn from folds, and models that called it ranknet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.decide.calibrate import Calibrator
+from longtail.evaluate import evaluate
+from longtail.labels import LabelIndex
+from longtail.rerank.calibrated_propensity import CalibratedPropensity
+from longtail.rerank.held_out import Folds, HeldOut
+from longtail.rerank.propensity import InversePropensity
+from longtail.run import Run
+from longtail.scores import Scores
+
+
+class OfLabels:
+    """All that ranking reads of a corpus."""
+
+    labels = LabelIndex(["head", "middle", "tail"], counts=np.array([1000, 10, 1]), documents=15_449)
+
+
+def test_by_hand():
+    # without a calibrator and with an exponent of 1 it is inverse propensity: 0.9 * 1.32, 0.5 * 4.73, 0.1 * 9.65
+    shortlist = Scores(np.array([[0, 1, 2]], dtype=np.int32), np.array([[0.9, 0.5, 0.1]], dtype=np.float32))
+    part = CalibratedPropensity()
+    q = OfLabels.labels.inverse_propensity().astype(np.float32)
+    part.restore({"q": q, "counts": np.float32([1000, 10, 1]), "start": np.array([0.0, 1.0])})
+    ranked = part.rerank(shortlist, OfLabels)  # type: ignore[arg-type]
+    assert ranked.ids.tolist() == [[1, 0, 2]]
+    np.testing.assert_allclose(ranked.values[0], [2.366 / 3.366, 1.188 / 2.188, 0.965 / 1.965], rtol=2e-3)
+    # half the logarithm of q: 0.9 * 1.15, 0.5 * 2.18, 0.1 * 3.11
+    part.exponent_ = 0.5
+    assert part.rerank(shortlist, OfLabels).ids.tolist() == [[1, 0, 2]]  # type: ignore[arg-type]
+    part.exponent_ = 0.0
+    np.testing.assert_allclose(part.rerank(shortlist, OfLabels).values[0], [0.9 / 1.9, 1 / 3, 0.1 / 1.1], rtol=1e-5)  # type: ignore[arg-type]
+
+
+def test_it_acts_and_is_no_worse_than_inverse_propensity_where_it_may_choose(problem):
+    shortlist, documents, folds, test_shortlist, test = problem
+    for strength in (0.0, 0.5, 1.0):
+        plain = InversePropensity(strength=strength).fit(shortlist, documents).rerank(test_shortlist, test)
+        part = CalibratedPropensity(strength=strength)
+        part.fit_held_out(shortlist, documents, folds, run=Run())
+        ranked = part.rerank(test_shortlist, test)
+        for k in (1, 3, 5):  # on the documents it chose by it is no worse by construction; on others within noise
+            assert evaluate(ranked, test)[f"PSP@{k}"] > evaluate(plain, test)[f"PSP@{k}"] - 1.0
+    free = CalibratedPropensity()
+    free.fit_held_out(shortlist, documents, folds, run=Run())
+    assert free.acted()["calibrated"] and 0 <= free.exponent_ <= 1.2 and 0 <= free.share_ <= 1
+    ranked = free.rerank(test_shortlist, test)
+    assert (ranked.ids != test_shortlist.ids).any()
+    assert evaluate(ranked, test)["PSP@1"] > evaluate(test_shortlist, test)["PSP@1"]
+
+
+def test_strength_moves_along_the_trade_off(problem):
+    shortlist, documents, folds, test_shortlist, test = problem
+    mean = []
+    for strength in (0.0, 1.0, 3.0):
+        part = CalibratedPropensity(strength=strength)
+        part.fit_held_out(shortlist, documents, folds, run=Run())
+        mean.append(documents.labels.frequency[part.rerank(test_shortlist, test).ids[:, 0]].mean())
+    assert mean[0] > mean[-1]
+
+
+def test_calibration_of_rare_labels_goes_by_what_the_folds_have_seen(problem):
+    """By counts of the whole, labels of one document are never true; by those of the folds, as often as on test."""
+    shortlist, documents, folds, test_shortlist, test = problem
+    after, before = CalibratedPropensity(), CalibratedPropensity()
+    after.fit_held_out(shortlist, documents, folds, run=Run())
+    before.fit(shortlist, documents, run=Run())
+    held_out = HeldOut.of(test_shortlist, test, Folds.none(len(test), documents.labels), 0.55, 1.5)
+    rare = (held_out.scores.ids >= 0) & (held_out.counts <= 2)
+    rare[:, 10:] = False
+    share = held_out.truth[rare].mean()
+    assert share > 0 and rare.sum() > 200
+    off = {name: abs(np.log(part.probabilities(held_out.scores)[rare].mean() / share))
+           for name, part in (("before", before), ("after", after))}  # fmt: skip
+    assert off["after"] < off["before"] and off["after"] < np.log(2)
+
+
+def test_out_of_fold_lists_go_on_as_test_documents_would(problem):
+    """What follows in the list reads values that were made with the counts of the folds."""
+    shortlist, documents, folds, _, _ = problem
+    part = CalibratedPropensity()
+    given = part.fit_held_out(shortlist, documents, folds, run=Run())
+    by_whole = part.rerank(shortlist, documents)
+    assert (np.sort(given.ids, axis=1) == np.sort(shortlist.ids, axis=1)).all()
+    assert (given.values != by_whole.values).any()
+
+
+def test_calibration_tells_how_often_a_score_is_right():
+    rng = np.random.default_rng(0)
+    values = np.sort(rng.uniform(0.05, 0.95, (4000, 10)), axis=1)[:, ::-1].astype(np.float32)
+    ids = np.tile(np.arange(10, dtype=np.int32), (4000, 1))
+    counts = np.where(np.arange(10) < 5, 1, 100)[ids]
+    # scores of rare labels are twice too high, those of frequent ones are right
+    truth = rng.random(values.shape) < np.where(counts == 1, values / 2, values)
+    scores = Scores(ids, values)
+    p = np.exp(Calibrator().fit(scores, truth, counts, rng).log_probability(scores, counts))
+    for rare in (True, False):
+        for low in (0.1, 0.4, 0.7):
+            here = (values > low) & (values < low + 0.2) & ((counts == 1) == rare)
+            if here.sum() > 500:
+                assert p[here].mean() == pytest.approx(truth[here].mean(), abs=0.05)
+
+
+def test_hostile_states_are_refused(problem):
+    shortlist, documents, _, _, _ = problem
+    state = CalibratedPropensity().fit(shortlist, documents, run=Run()).state()
+    for name, value in (("counts", state["counts"][:-1]), ("start", np.array([2.0, 0.5])), ("q", state["q"] * 0),
+                        ("calibration", np.zeros(3)), ("q", state["q"].astype(np.float64))):  # fmt: skip
+        with pytest.raises(ValueError, match=r"as many|start|finite|calibration|float32"):
+            CalibratedPropensity().restore({**state, name: value})
+
+
+def test_what_was_called_ranknet_is_read_as_what_it_does(problem):
+    shortlist, documents, _, test_shortlist, test = problem
+    part = CalibratedPropensity().fit(shortlist, documents, run=Run())
+    zero = np.zeros((1, 300, 64), dtype=np.float32)
+    older = {**part.state(), "w1": zero + 1, "w2": zero}
+    again = CalibratedPropensity()
+    again.restore(older)
+    assert again.rerank(test_shortlist, test).values.tobytes() == part.rerank(test_shortlist, test).values.tobytes()
+    with pytest.raises(ValueError, match="blocks of a form that is gone; train it again"):
+        again.restore({**older, "w2": zero + 1})

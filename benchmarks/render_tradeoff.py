@@ -16,9 +16,10 @@ _CURVES = (
 #: Single points of the picture: setting, mark, colour.
 _POINTS = (
     ("calibrated-propensity", "*", OURS),
-    ("ranknet printed", "s", "#CC79A7"),
-    ("ranknet", "D", "#D55E00"),
+    ("ranknet", "s", "#CC79A7"),
+    ("ranknet weighted", "D", "#D55E00"),
     ("calibrated-propensity + ranknet", "P", "#009E73"),
+    ("calibrated-propensity + ranknet weighted", "X", "#56B4E9"),
 )
 
 

@@ -43,8 +43,9 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "bonsai": {"part": "bonsai", "trees": 1},
     "fastxml": {"part": "fastxml"},
 }
-#: The paper's form, whatever the defaults are.
-PRINTED = {"part": "ranknet", "scale": "scores", "weight": "none", "negatives": "random"}
+#: RankNet's defaults are the paper's form; this one is weighted for PSP, against the labels it has to outrank.
+WEIGHTED = {"part": "ranknet", "scale": "logits", "weight": "propensity", "negatives": "shortlist", "margin": 0.02,
+            "learning_rate": 0.002}  # fmt: skip
 SETTINGS: dict[str, list[Any]] = {
     "plain": [],
     **{
@@ -53,9 +54,10 @@ SETTINGS: dict[str, list[Any]] = {
         for strength in strengths
     },
     "calibrated-propensity": ["calibrated-propensity"],
-    "ranknet printed": [PRINTED],
     "ranknet": ["ranknet"],
+    "ranknet weighted": [WEIGHTED],
     "calibrated-propensity + ranknet": ["calibrated-propensity", "ranknet"],
+    "calibrated-propensity + ranknet weighted": ["calibrated-propensity", WEIGHTED],
 }
 CALIBRATION = "calibration"
 #: Training counts of labels that calibration is looked at by, and how far down the shortlists.

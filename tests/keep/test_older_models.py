@@ -78,7 +78,7 @@ def test_what_ranknet_was_is_read_as_what_it_does(tmp_path: Path) -> None:
     tagger = Tagger.load(older_ranknet(tmp_path, strength=0.5), threads=1)
     assert [name_of(part) for part in tagger.rerank] == ["calibrated-propensity"]
     assert (tagger.rerank[0].strength, tagger.rerank[0].depth) == (0.5, 100)  # type: ignore[attr-defined]
-    assert len(tagger.predict(["one text"], k=3)) == 1
+    assert tagger.score(synthetic(documents=9, labels=20, words=200, words_per_document=10, seed=1), 3).k == 3
 
 
 def test_ranknet_on_raw_scores_is_refused_in_one_line(tmp_path: Path) -> None:

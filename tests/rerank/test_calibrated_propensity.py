@@ -54,14 +54,22 @@ def test_it_acts_and_is_no_worse_than_inverse_propensity_where_it_may_choose(pro
     assert evaluate(ranked, test)["PSP@1"] > evaluate(test_shortlist, test)["PSP@1"]
 
 
-def test_strength_moves_along_the_trade_off(problem):
-    shortlist, documents, folds, test_shortlist, test = problem
-    mean = []
-    for strength in (0.0, 1.0, 3.0):
+def test_strength_is_how_much_precision_may_be_spent(problem):
+    """On the documents it chooses by, it is as precise as inverse propensity of that strength, and as good in PSP."""
+    shortlist, documents, folds, _, _ = problem
+    held_out = HeldOut.of(shortlist, documents, folds, 0.55, 1.5)
+    plain = np.log(np.maximum(held_out.scores.values, 1e-4))
+    worth = np.log(np.maximum(held_out.q, 1))
+    precision = []
+    for strength in (0.0, 0.5, 1.0):
         part = CalibratedPropensity(strength=strength)
         part.fit_held_out(shortlist, documents, folds, run=Run())
-        mean.append(documents.labels.frequency[part.rerank(test_shortlist, test).ids[:, 0]].mean())
-    assert mean[0] > mean[-1]
+        calibrated = part._logarithms(held_out.scores, held_out.counts)[1]
+        found = held_out.measures((1 - part.share_) * plain + part.share_ * calibrated + part.exponent_ * worth)
+        bar = held_out.measures(plain + strength * worth)
+        assert found[0] >= bar[0] - 0.0011 and (found[1:4] >= bar[1:4] - 1e-9).all()
+        precision.append(bar[0])
+    assert precision[0] > precision[-1]  # so that a strength of 1 may spend some
 
 
 def test_calibration_of_rare_labels_goes_by_what_the_folds_have_seen(problem):

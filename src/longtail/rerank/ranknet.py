@@ -62,8 +62,8 @@ class RankNet(Reranker):
     stop: str = option("psp", "what training stops by, on held-out documents: psp, the mean of PSP@1, 3 and 5; mix: of P "
                        "and PSP", choices=("psp", "mix"))  # fmt: skip
     learning_rate: float = option(0.01, "of AdaGrad, with one rate per label", low=1e-6)
-    epochs: int = option(20, "maximum number of passes over the documents", low=1)
-    patience: int = option(3, "passes without a better validation score before it stops", low=1)
+    epochs: int = option(10, "maximum number of passes over the documents", low=1)
+    patience: int = option(2, "passes without a better validation score before it stops", low=1)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
     B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)
 

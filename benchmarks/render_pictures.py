@@ -8,7 +8,7 @@ from io import BytesIO
 from itertools import product
 from typing import Any, NamedTuple
 
-from render_quality import Results, mean_and_spread, tail_groups
+from render_quality import Results
 
 OURS, THEIRS = "#0072B2", "#606060"
 #: Points between a mark and its name, the nearest first; farther ones get a line.

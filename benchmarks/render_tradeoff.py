@@ -66,7 +66,7 @@ def _learnt(rows: list[Results]) -> str:
 
 def calibration_section(results: Results) -> str:
     """By training count of the label: how often listed labels are right, and how probable they were said to be."""
-    head = ["| corpus, learner | training count | pairs | right | mean p, counts of the whole | mean p, counts of folds |",
+    head = ["| corpus, learner | training count | pairs | right | p, counts of the whole | p, counts of folds |",
             "|---|---|--:|--:|--:|--:|"]  # fmt: skip
     lines = []
     for (corpus, learner, setting), rows in tail_groups(results).items():

@@ -2,8 +2,8 @@
 
     python benchmarks/tail.py [--data DIR] [--rows GLOB] [--fresh]
 
-A row is one (corpus, learner, augmentation, seed), with inverse propensity at strengths from 0 to 1 beside it. Re-rankers
-that learn are measured by benchmarks/tradeoff.py.
+A row is one (corpus, learner, augmentation, seed), with inverse propensity at strengths from 0 to 1 beside it.
+Re-rankers that learn are measured by benchmarks/tradeoff.py.
 Finished rows stay in benchmarks/results/tail.json, so an interrupted run goes on where it stopped.
 """
 

@@ -68,9 +68,7 @@ LOOKED_AT = 10
 def rows() -> list[dict[str, Any]]:
     """What answers most comes first: one seed of all corpora, then the others."""
     settings = (*SETTINGS, CALIBRATION)
-    return rows_of(
-        (corpus, learner, settings, (seed,)) for seed in SEEDS for learner in LEARNERS for corpus in CORPORA
-    )
+    return rows_of((corpus, learner, settings, (seed,)) for seed in SEEDS for learner in LEARNERS for corpus in CORPORA)
 
 
 @lru_cache(maxsize=1)

@@ -61,12 +61,27 @@ def test_an_older_model_is_saved_as_a_new_one(tmp_path: Path) -> None:
 def older_ranknet(tmp_path: Path, **options: Any) -> Path:
     """A model of today, with its re-ranker under the name and the options that it had."""
     corpus = synthetic(documents=150, labels=20, words=200, words_per_document=10, seed=1)
-    Tagger({"part": "parabel", "trees": 1}, rerank=["calibrated-propensity"], threads=1).fit(corpus).save(tmp_path / "m")
+    Tagger({"part": "parabel", "trees": 1}, rerank=["calibrated-propensity"], threads=1).fit(corpus).save(
+        tmp_path / "m"
+    )
     content = json.loads((tmp_path / "m" / "manifest.json").read_text())
     del content["sha256"]
     content["model"].pop("acted")
-    older = {"part": "ranknet", "depth": 100, "strength": None, "start": "calibrated", "width": 64, "blocks": 1,
-             "margin": 0.1, "balance": 1.0, "learning_rate": 0.01, "epochs": 20, "patience": 3, "A": 0.55, "B": 1.5}
+    older = {
+        "part": "ranknet",
+        "depth": 100,
+        "strength": None,
+        "start": "calibrated",
+        "width": 64,
+        "blocks": 1,
+        "margin": 0.1,
+        "balance": 1.0,
+        "learning_rate": 0.01,
+        "epochs": 20,
+        "patience": 3,
+        "A": 0.55,
+        "B": 1.5,
+    }
     content["model"]["config"]["rerank"] = [older | options]  # fmt: skip
     content["sha256"] = manifest_digest(content)
     (tmp_path / "m" / "manifest.json").write_text(json.dumps(content))

@@ -43,7 +43,9 @@ def test_counts_of_folds_by_hand():
 def test_labels_that_a_fold_never_saw_are_not_on_its_shortlists():
     folds = Folds.held_out([np.array([0, 2]), np.array([1, 3])], small())
     ids = np.array([[2, 0], [0, 2], [2, 0], [2, 0]], dtype=np.int32)
-    known = known_labels(Scores(ids, np.tile(np.float32([0.9, 0.5]), (4, 1))), small().rows(np.array([0, 2, 1, 3])), folds)
+    known = known_labels(
+        Scores(ids, np.tile(np.float32([0.9, 0.5]), (4, 1))), small().rows(np.array([0, 2, 1, 3])), folds
+    )
     assert known.ids.tolist() == [[0, -1], [0, -1], [2, 0], [2, 0]]
 
 
@@ -55,9 +57,9 @@ def test_psp_is_divided_by_all_true_labels_listed_or_not():
     q = corpus.labels.inverse_propensity()
     np.testing.assert_allclose(held_out.ideal[:, 0], [q[1], q[1], q[2], q[0]], rtol=1e-6)
     P1, PSP1, PSP3 = held_out.measures(scores.values)[:3]
-    assert P1 == pytest.approx(3 / 4)
-    assert PSP1 == pytest.approx(3 * q[0] / (2 * q[1] + q[2] + q[0]))
-    assert PSP3 == pytest.approx(3 * q[0] / (4 * q[0] + 2 * q[1] + q[2]))
+    assert pytest.approx(3 / 4) == P1
+    assert pytest.approx(3 * q[0] / (2 * q[1] + q[2] + q[0])) == PSP1
+    assert pytest.approx(3 * q[0] / (4 * q[0] + 2 * q[1] + q[2])) == PSP3
 
 
 def test_measures_are_those_of_evaluate():

@@ -12,7 +12,17 @@ from longtail.evaluate import evaluate
 from longtail.plan import Sizes
 from longtail.rerank.held_out import truth_of
 from longtail.rerank.ranknet import MOST_MATRIX, RankNet
-from longtail.rerank.ranknet_kernels import Blocks, LabelFacts, Lists, Loss, Squares, _chosen, forward, loss_gradient, one_pass
+from longtail.rerank.ranknet_kernels import (
+    Blocks,
+    LabelFacts,
+    Lists,
+    Loss,
+    Squares,
+    _chosen,
+    forward,
+    loss_gradient,
+    one_pass,
+)
 from longtail.run import Run
 from longtail.scores import Scores
 from longtail.tagger import Tagger
@@ -239,4 +249,4 @@ def test_values_stay_in_bounds_and_padding_stays_padding(problem):
     short = Scores(np.array([[3, 5, -1]], np.int32), np.array([[0.9, 0.2, 0]], np.float32))
     ranked = part.rerank(short, documents)
     assert sorted(ranked.ids[0].tolist()) == [-1, 3, 5] and ranked.ids[0, 2] == -1 and ranked.values[0, 2] == 0
-    assert 0 <= ranked.values.min() and ranked.values.max() <= 1
+    assert ranked.values.min() >= 0 and ranked.values.max() <= 1

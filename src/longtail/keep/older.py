@@ -39,7 +39,7 @@ def modern(loaded: Loaded) -> dict[str, Any]:
 
 
 def has_older_ranknet(config: Any) -> bool:
-    """Whether a configuration has a `ranknet` of the time when that was calibrated propensity, with blocks or without."""
+    """Whether a configuration has a `ranknet` of the time when that was calibrated propensity."""
     if isinstance(config, list):
         return any(map(has_older_ranknet, config))
     if not isinstance(config, Mapping):

@@ -33,6 +33,7 @@ from longtail.rerank.held_out import Folds
 from longtail.run import Run
 from longtail.scores import Scores
 
+
 @dataclass(kw_only=True)
 class Pipeline(Learner):
     """Features are made where the learner reads any; what made them is `features_`, None where X was given."""

@@ -94,9 +94,7 @@ class HeldOut:
         return cls(scores, truth_of(scores, corpus), folds.counts_of(scores.ids), q, ideal)
 
     def rows(self, rows: NDArray[np.integer]) -> HeldOut:
-        return HeldOut(
-            self.scores.rows(rows), self.truth[rows], self.counts[rows], self.q[rows], self.ideal[rows]
-        )
+        return HeldOut(self.scores.rows(rows), self.truth[rows], self.counts[rows], self.q[rows], self.ideal[rows])
 
     @cached_property
     def _ideals(self) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """RankNet ("Improving Tail Label Prediction for Extreme Multi-label Learning"): residual blocks that rank again.
 
-A block is F(y) = y + W y, one matrix L x L, or F(y) = y + W2 relu(W1 y) with a bottleneck of V units where L x L would be
-too large; blocks may be stacked. y are the values of a document's shortlist, 0 elsewhere: those of the learner, or of a
-re-ranker before this one. The population-aware loss of a document with true labels T is
+A block is F(y) = y + W y, one matrix L x L, or F(y) = y + W2 relu(W1 y) with a bottleneck of V units where L x L would
+be too large; blocks may be stacked. y are the values of a document's shortlist, 0 elsewhere: those of the learner, or of
+a re-ranker before this one. The population-aware loss of a document with true labels T is
 
     sum over i, j in T of [(n_i - n_j)/(n_i + n_j) (F_i - F_j)]_+     a frequent label must not outrank a rare one
   + lambda * sum over i in T, k not in T of w_i [F_k - F_i + c]_+     a wrong label must not outrank a true one
@@ -59,8 +59,8 @@ class RankNet(Reranker):
     drawn: int = option(100, "labels drawn at random per document", low=1, high=100_000, only={"negatives": "random"})
     scale: str = option("scores", "what the blocks add to: scores, as printed, or their logits",
                         choices=("scores", "logits"))  # fmt: skip
-    stop: str = option("psp", "what training stops by, on held-out documents: psp, the mean of PSP@1, 3 and 5; mix: of P "
-                       "and PSP", choices=("psp", "mix"))  # fmt: skip
+    stop: str = option("psp", "what training stops by, on held-out documents: psp, the mean of PSP@1, 3 and 5; mix: of "
+                       "P and PSP", choices=("psp", "mix"))  # fmt: skip
     learning_rate: float = option(0.01, "of AdaGrad, with one rate per label", low=1e-6)
     epochs: int = option(10, "maximum number of passes over the documents", low=1)
     patience: int = option(2, "passes without a better validation score before it stops", low=1)
@@ -140,7 +140,9 @@ class RankNet(Reranker):
         """Weights with which F = y."""
         labels = self.n_labels_
         if self._matrix(labels):
-            return Blocks(np.zeros((self.blocks, labels, labels), np.float32), np.zeros((self.blocks, 0, 0), np.float32))
+            return Blocks(
+                np.zeros((self.blocks, labels, labels), np.float32), np.zeros((self.blocks, 0, 0), np.float32)
+            )
         shape = (self.blocks, labels, self.width)
         inner = rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(self.width))
         return Blocks(np.zeros(shape, np.float32), inner)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.arrays import Bools, Floats, Ints, Longs, njit
+from longtail.arrays import Floats, Ints, Longs, njit
 
 #: What is read of a label below this is left out: it would move nothing.
 FAINT = np.float32(1e-2)
@@ -82,9 +82,7 @@ def _read(F: Floats, size: int, scale: np.float32, read: Floats) -> None:
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _block(
-    ids: Ints, size: int, wanted: Ints, F: Floats, weights: Blocks, read: Floats, hidden: Floats
-) -> None:
+def _block(ids: Ints, size: int, wanted: Ints, F: Floats, weights: Blocks, read: Floats, hidden: Floats) -> None:
     """F of the labels `ids` becomes F + W read, read being of the first `size` of them; wanted  0 for labels to skip"""
     out, inner = weights
     bottleneck = inner.shape[0] > 0
@@ -189,7 +187,9 @@ def _chosen(ids: Ints, true: Ints, drawn: Ints, listed: bool, place: Ints, all_i
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _step(row: Floats, read: Floats, at: Ints, slope: np.float32, squares: Floats, which: int, rate: np.float32) -> None:
+def _step(
+    row: Floats, read: Floats, at: Ints, slope: np.float32, squares: Floats, which: int, rate: np.float32
+) -> None:
     """One step down for a row of a matrix, whose derivative is slope times what was read."""
     norm = np.float32(0)
     for b in range(len(read)):
@@ -286,7 +286,10 @@ def one_pass(
             continue
         total += here
         for block in range(count - 1, -1, -1):
-            own, grown = Blocks(blocks.out[block], blocks.inner[block]), Squares(squares.out[block], squares.inner[block])
+            own, grown = (
+                Blocks(blocks.out[block], blocks.inner[block]),
+                Squares(squares.out[block], squares.inner[block]),
+            )
             _back(ids[:n], size, slope, own, grown, read[block], hidden[block], loss.rate, passed, back)
             for b in range(size):
                 if loss.scale == 0:

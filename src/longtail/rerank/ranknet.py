@@ -1,8 +1,8 @@
 """RankNet ("Improving Tail Label Prediction for Extreme Multi-label Learning"): residual blocks that rank again.
 
 A block is F(y) = y + W y, one matrix L x L, or F(y) = y + W2 relu(W1 y) with a bottleneck of V units where L x L would
-be too large; blocks may be stacked. y are the values of a document's shortlist, 0 elsewhere: those of the learner, or of
-a re-ranker before this one. The population-aware loss of a document with true labels T is
+be too large; blocks may be stacked. y are the values of a document's shortlist, 0 elsewhere: those of the learner, or
+of a re-ranker before this one. The population-aware loss of a document with true labels T is
 
     sum over i, j in T of [(n_i - n_j)/(n_i + n_j) (F_i - F_j)]_+     a frequent label must not outrank a rare one
   + lambda * sum over i in T, k not in T of w_i [F_k - F_i + c]_+     a wrong label must not outrank a true one

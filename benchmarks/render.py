@@ -10,7 +10,8 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, calibration,
 forests, rare, label-text, gandalf-strength, labelmix-strength, decision-rule, scale-rows, scale-model,
-scale-far, scale-limits, languages-trees, languages-networks, languages-told, defaults, annif, and learners and methods by name.
+scale-far, scale-limits, languages-trees, languages-networks, languages-told, defaults, annif, and
+learners and methods by name.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ BASES: dict[str, Config] = {
     "gandalf": GRAPH,
     "labelmix": GRAPH,
     "labelmix-tokens": {**GRAPH, "probability": 0.9},
-    "ranknet": {"form": "bottleneck", "width": 4, "depth": 20, "learning_rate": 0.1, "drawn": 10},
+    "ranknet": {"form": "bottleneck", "width": 8, "depth": 20, "learning_rate": 0.03, "drawn": 10, "patience": 6},
     "calibrated-propensity": {"depth": 10},
     "inverse-propensity": {"depth": 10},
     "nearest-documents": {"neighbours": 8},

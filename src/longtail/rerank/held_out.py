@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,7 @@ class HeldOut:
     def _ideals(self) -> NDArray[np.float64]:
         return np.array([max(self.ideal[:, :k].sum(dtype=np.float64), 1e-12) for k in (1, 3, 5)])
 
-    def measures(self, F: Floats) -> NDArray[np.float64]:
+    def measures(self, F: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """P@1, PSP@1, PSP@3, PSP@5, P@3, P@5 of values (n, k) of the listed labels, as shares."""
         if F.size == 0:
             return np.zeros(6)

@@ -142,6 +142,7 @@ BESIDE: dict[str, Config] = {
     "lightxml.shortlist": FLAT,
     **{f"{name}.{rate}": {"encoder": BILSTM} for name in ("attentionxml", "laroberta") for rate in ("rate", "decay")},
     **{f"astec.{rate}": {"encoder": {**WEIGHTED, "residual": True}} for rate in ("rate", "decay")},
+    **{f"ranknet.{name}": {"weight": "propensity"} for name in ("A", "B")},
     "tailmix.fixed": {"most": 2},
     "label-text.dropout": {"residual": True},
     "dense.model": {},
@@ -155,6 +156,7 @@ EXCEPTIONS: dict[str, str] = {
     "first-tokens.model": "another encoder is a folder or a download; the fixture has one",
     "transformer.model": "another encoder is a folder or a download; the fixture has one",
     "encoder-decoder.model": "another network is a folder or a download; tests/augment/test_networks_generator.py",
+    "ranknet.stop": "the same pass may be the best by both; tests/rerank/test_ranknet.py measures both",
     "attentionxml.flat": "acts where tree is auto; tests/learners/test_attentionxml_tree.py",
 }
 #: Values to try where the general ones do not show it.

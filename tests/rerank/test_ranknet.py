@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from longtail.data.synthetic import synthetic
 from longtail.evaluate import evaluate
 from longtail.plan import Sizes
-from longtail.rerank.held_out import truth_of
+from longtail.rerank.held_out import HeldOut, truth_of
 from longtail.rerank.ranknet import MOST_MATRIX, RankNet
 from longtail.rerank.ranknet_kernels import (
     Blocks,
@@ -170,6 +170,16 @@ def test_with_its_defaults_in_a_tagger_the_blocks_are_kept():
     tagger = Tagger({"part": "parabel", "trees": 1}, rerank=["ranknet"]).fit(whole)
     assert tagger.pipeline.acted()["ranknet"]["blocks kept"]
     assert tagger.pipeline.acted()["ranknet"]["norm"] > 0
+
+
+def test_what_training_stops_by(problem):
+    """PSP alone, or the mean of P and PSP; not the sum of all that an order gives."""
+    shortlist, documents, folds, _, _ = problem
+    held_out = HeldOut.of(shortlist, documents, folds, 0.55, 1.5)
+    P1, PSP1, PSP3, PSP5, P3, P5 = held_out.measures(held_out.scores.values)
+    assert RankNet()._worth(held_out, held_out.scores.values) == pytest.approx((PSP1 + PSP3 + PSP5) / 3)
+    mixed = RankNet(stop="mix")._worth(held_out, held_out.scores.values)
+    assert mixed == pytest.approx((P1 + P3 + P5 + PSP1 + PSP3 + PSP5) / 6)
 
 
 def test_blocks_that_help_nobody_are_dropped_and_said_to_be(problem):

@@ -43,7 +43,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "learner": {"part": "decoupled", "tau": 0.1, "gate": 0.0, "learner": BONSAI},
         "augment": [{"part": "input-dropout", **COPIES}, {"part": "input-swap", **COPIES}],
     },
-    "ranknet": {"learner": BONSAI, "rerank": [{"part": "calibrated-propensity"}]},
+    "ranknet": {"learner": BONSAI, "rerank": [{"part": "ranknet"}]},
     "label-text": {},  # the shipped recipe of that name
     "attentionxml": {"learner": {"part": "attentionxml"}},
 }

@@ -1,4 +1,4 @@
-"""Renders docs/benchmarks.md from benchmarks/results/*.json, and the figures in README.md.
+"""Renders docs/benchmarks.md and docs/papers from benchmarks/results/*.json, and the figures in README.md.
 
     python benchmarks/render.py            writes the page and fills the blocks
     python benchmarks/render.py --check    writes nothing; exit code 1 when something is out of date
@@ -35,6 +35,7 @@ import render_languages as languages
 import render_lsfa as lsfa
 import render_memory as memory
 import render_neural as neural
+import render_papers as of_papers
 import render_peers as peers
 import render_pictures as drawn
 import render_quality as quality
@@ -172,6 +173,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
+    if "tail-rivals" in all_results:
+        known["proxml"] = partial(quality.proxml_section, all_results["tail-rivals"])
     for name in ("tailmix", "glas"):
         if name in all_results:
             known[f"{name}-search"] = partial(tailmix.tailmix_search_section, all_results[name])
@@ -237,6 +240,9 @@ def render(results: Path, docs: Path, readme: Path, *, check: bool = False) -> l
     if not all_results:
         raise UsageError(f"{results} has no results yet; run benchmarks/peers.py first")
     wanted = {docs: wrapped(page(all_results))}
+    folder = docs.parent / "papers"
+    if folder.is_dir():
+        wanted |= {folder / name: wrapped(text) for name, text in of_papers.pages(all_results).items()}
     others = [page for page in sorted(docs.parent.glob("*.md")) if page != docs]
     for marked in (readme, *others, *sorted(docs.parent.glob("methods/*.md"))):
         if marked.exists():

@@ -169,3 +169,27 @@ def _made(results: Results) -> str:
         f"Means over {'-'.join(map(str, seeds))} seeds, test split; tail: labels with 1 to 5 training documents, head: "
         f"more than 20. {machine_line(results)} Made by `{results['command']}`."
     )
+
+
+def proxml_section(results: Results) -> str:
+    """ProXML beside one-vs-all."""
+    groups = tail_groups(results)
+    lines = [
+        "| corpus | learner | seeds | P@1/3/5 | PSP@1/3/5 | recall@5 tail | weights per label | train s |",
+        "|---|---|--:|---|---|--:|--:|--:|",
+    ]
+    for (corpus, learner, _), rows in groups.items():
+        if learner in ("proxml", "one-vs-all"):
+            figures = [row["figures"] for row in rows]
+            tail = mean_and_spread(f["bands"]["tail"]["recall@5"] for f in figures)[0]
+            weights = mean_and_spread(row["weights_per_label"] for row in rows)[0]
+            seconds = mean_and_spread(row["cpu_s"] for row in rows)[0]
+            lines.append(
+                f"| {corpus} | {learner} | {len(rows)} | {triple(figures, 'P')} | {triple(figures, 'PSP')} "
+                f"| {tail:.1f} | {weights:.0f} | {seconds:.0f} |"
+            )
+    made = (
+        "Test split, one core, seconds of processor time; one-vs-all with max_passes 200. "
+        f"{machine_line(results)} Made by `{results['command']}`."
+    )
+    return "\n".join([*lines, "", made])

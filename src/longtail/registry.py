@@ -91,6 +91,8 @@ register("fastxml", "learner", f"{_LINEAR}.fastxml:FastXML", "features", "FastXM
          "Trees over documents, grown to rank labels well")
 register("pfastrexml", "learner", f"{_LINEAR}.fastxml:PfastreXML", "features", "PfastreXML, Jain et al. 2016",
          "FastXML weighted for rare labels, with a tail term")
+register("proxml", "learner", f"{_LINEAR}.proxml:ProXML", "features", "ProXML, Babbar & Schölkopf 2019",
+         "One sparse separator per label, by an L1 penalty, over all documents")
 register("nearest-documents", "learner", "longtail.learners.nearest_documents:NearestDocuments", "features", "-",
          "Labels of the most similar training documents; for ensembles")
 register("attentionxml", "learner", f"{_NEURAL}.attentionxml:AttentionXML", "texts", "AttentionXML, You et al. 2019",

@@ -78,7 +78,7 @@ def test_points_of_networks():
 
 
 def test_frozen_layers_are_left_out():
-    network = SimpleNamespace(encoder=SimpleNamespace(frozen=4, layers=6), head=SimpleNamespace(points=()))
+    network = SimpleNamespace(encoder=SimpleNamespace(frozen=4, layers=6, skip=False), head=SimpleNamespace(points=()))
     assert HiddenMix().points(network) == ["layer 5", "layer 6"]
     network.encoder.frozen = 6
     with pytest.raises(UsageError, match="'hiddenmix' finds no trained layer"):

@@ -32,7 +32,7 @@ from longtail.registry import build, config_of  # noqa: E402
 
 
 def layers_of(hook, depth, frozen=0):
-    return hook.points(SimpleNamespace(encoder=SimpleNamespace(frozen=frozen, layers=depth)))
+    return hook.points(SimpleNamespace(encoder=SimpleNamespace(frozen=frozen, layers=depth, skip=False)))
 
 
 # arithmetic

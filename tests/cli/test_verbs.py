@@ -169,6 +169,7 @@ def test_inspect_a_corpus(command: Command, data: Path, tmp_path: Path) -> None:
         sum(len(d["text"].split()) for d in documents(60)) / 60, abs=0.01
     )
     assert sum(band["labels"] for band in facts["bands"]) == 4
+    assert sum(facts["inverse_propensity"]["histogram"]) == 4 and facts["inverse_propensity"]["least"] > 1
 
 
 def test_one_tail_share_everywhere(command: Command, tmp_path: Path) -> None:

@@ -48,6 +48,17 @@ def test_a_corpus_by_hand(corpus: Corpus) -> None:
     assert json.loads(json.dumps(facts.to_dict())) == facts.to_dict()
 
 
+def test_inverse_propensities_by_hand(corpus: Corpus) -> None:
+    """C = (ln 8 - 1) 2.5^0.55 = 1.7868; 1 + C (n + 1.5)^-0.55 for counts 6, 2 and 1; the unused label is left out."""
+    found = describe_corpus(corpus).inverse_propensity
+    assert found is not None and (found.A, found.B) == (0.55, 1.5)
+    assert (found.least, found.quartiles[1], found.most) == pytest.approx((1.5899, 1.8971, 2.0794), abs=2e-4)
+    assert found.mean == pytest.approx((1.5899 + 1.8971 + 2.0794) / 3, abs=2e-4)
+    assert len(found.histogram) == 20 and found.histogram[0] == found.histogram[-1] == 1 and sum(found.histogram) == 3
+    empty = Corpus(labels=LabelIndex(["a"]), Y=sp.csr_matrix((2, 1), dtype=np.float32), texts=["one", "two"]).counted()
+    assert describe_corpus(empty).inverse_propensity is None
+
+
 def test_a_corpus_without_texts_and_one_without_documents() -> None:
     facts = describe_corpus(synthetic(documents=50, labels=10, words=40, seed=1))
     assert (facts.words_per_document, facts.texts_that_are_label_texts) == (None, None)

@@ -11,7 +11,10 @@ from longtail.analyse.drawing import BAND_COLOURS, EIGHTHS, new_figure, save_fig
 from longtail.labels import LabelIndex
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.text import Text
+
+    from longtail.describe import PropensityFacts
 
 #: The same colours on paper.
 _PAPER = {"tail": "#2a9d5c", "middle": "#2a9db0", "head": "#2b5fb3"}
@@ -51,10 +54,11 @@ def frequency_plot(labels: LabelIndex, *, width: int = 64, height: int = 10) -> 
     return plot
 
 
-def frequency_png(labels: LabelIndex, path: Path, *, title: str, overwrite: bool) -> None:
-    """The same as a picture, written whole or not at all."""
-    figure = new_figure(7.2, 4.2)
-    axes = figure.add_subplot()
+def frequency_png(labels: LabelIndex, rare: PropensityFacts | None, path: Path, *, title: str, overwrite: bool) -> None:
+    """The same as a picture, and how inverse propensities are distributed; written whole or not at all."""
+    figure = new_figure(11.0, 4.2)
+    axes, beside = figure.subplots(1, 2)
+    _propensities(beside, rare)
     counts = np.sort(labels.frequency)[::-1]
     ranks = np.arange(1, len(counts) + 1)
     for band in labels.bands():
@@ -70,3 +74,13 @@ def frequency_png(labels: LabelIndex, path: Path, *, title: str, overwrite: bool
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], frameon=False)
     save_figure(figure, path, overwrite)
+
+
+def _propensities(axes: Axes, rare: PropensityFacts | None) -> None:
+    """Labels by inverse propensity (TailMix's figure 2)."""
+    if rare is None:
+        axes.set_visible(False)
+        return
+    edges = np.linspace(rare.least, max(rare.most, rare.least + 1e-3), len(rare.histogram) + 1)
+    axes.stairs(rare.histogram, edges, fill=True, color=_PAPER["middle"], alpha=0.85)
+    axes.set(xlabel=f"inverse propensity 1/p (A {rare.A:g}, B {rare.B:g})", ylabel="labels")

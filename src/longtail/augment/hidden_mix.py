@@ -4,7 +4,8 @@
 
 where g_k is all that is below layer k, and the layers above see only the mixture. One lambda and one layer are drawn
 for each batch. The layers are the embedding, the trained layers of the encoder, the labels' context vectors, and the
-hidden layer of a classifier that has one. A mixture of sequences is as long as the longer one.
+hidden layer of a classifier that has one. A mixture of sequences is as long as the longer one. Encoders of short texts
+have layers without sequences: a bag's sum and its residual block, or what InceptionXML's convolutions find.
 """
 
 from __future__ import annotations

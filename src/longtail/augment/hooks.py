@@ -1,7 +1,8 @@
 """Where augmenters reach into a neural fit: five named spaces, and the points in the forward pass that make them up.
 
     tokens      "tokens" (ids and targets of a batch may be rewritten), "embedded"
-    hidden      "layer 1" ... "layer n", the encoder's layers; the last one's output is what the head attends to
+    hidden      "layer 1" ... "layer n", the encoder's layers; the last one's output is what the head attends to.
+                Encoders of short texts have layers, too, whose values are of documents, not of tokens
     context     "context", one vector per label and document, and `pairs` for single (document, label) pairs
     classifier  "classifier", the hidden layer of the classifier
     labels      no point: `HeadNetwork.separators`, the classifier's vectors of labels

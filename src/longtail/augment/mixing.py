@@ -32,7 +32,12 @@ WITHOUT_POSITIONS = ("context", "classifier")
 
 def layers_to_mix(encoder: EncoderNetwork) -> range:
     """Numbers of the trained layers that all of a text goes through: one with a way round it would mix only a part."""
-    return range(encoder.layers if getattr(encoder, "skip", False) else encoder.frozen + 1, encoder.layers + 1)
+    return range(encoder.layers if encoder.skip else encoder.frozen + 1, encoder.layers + 1)
+
+
+def has_places(point: str, per_token: bool) -> bool:
+    """Whether values at a point have a place for each token, which shorter texts leave empty."""
+    return point == "embedded" or (per_token and point not in WITHOUT_POSITIONS)
 
 
 # drawing
@@ -95,6 +100,7 @@ class Mix:
     point    where in the network documents are mixed
     partner  int64 (B,)
     lam      share of a document itself, the rest is its partner's
+    per_token  whether the encoder's layers give a vector for each token
     mask     bool (B, T), where each document has tokens
     seen     bool (B, T), the mask that the layers see; it grows at the point, where texts become longer
     """
@@ -102,6 +108,7 @@ class Mix:
     point: str
     partner: Tensor
     lam: float
+    per_token: bool
     mask: Tensor
     seen: Tensor
 
@@ -137,7 +144,8 @@ class Mixer(Hook, ABC):
         drawn = self.draw_lambda(rng)  # in any case, so that partner and point do not depend on `fixed`
         lam = drawn if self.fixed is None else self.fixed
         seen = batch.mask.clone()
-        self.mix_ = Mix(points[int(rng.integers(len(points)))], partner, lam, batch.mask, seen)
+        point = points[int(rng.integers(len(points)))]
+        self.mix_ = Mix(point, partner, lam, network.encoder.per_token, batch.mask, seen)
         return replace(mixed_targets(batch, partner, lam), mask=seen)
 
     def wants(self, point: str) -> bool:
@@ -150,7 +158,7 @@ class Mixer(Hook, ABC):
             return values
         if len(values) != len(mix.partner):
             raise UsageError(f"'{name_of(self)}' must stand behind augmenters that add documents to a batch")
-        if point in WITHOUT_POSITIONS:
+        if not has_places(point, mix.per_token):
             return mixed(values, mix.partner, mix.lam)
         if self.unites:
             # in place, as the layers above and the head hold this very tensor

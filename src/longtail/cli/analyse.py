@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli import analyse_xda, options
+from longtail.cli import analyse_gandalf, analyse_xda, options
 from longtail.cli.compare import names_of
 from longtail.cli.console import note, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from longtail.tagger import Tagger
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug and LSFA."
+    no_args_is_help=True,
+    help="Look into trained models and trainings: norms of label weights, effects of Taug, LSFA, XDA and Gandalf.",
 )
 
 _TrainedOn = Annotated[
@@ -254,3 +255,4 @@ def _say_drawn(png: Path | None) -> None:
 
 
 app.command()(analyse_xda.xda)
+app.command()(analyse_gandalf.gandalf)

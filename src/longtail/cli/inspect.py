@@ -25,7 +25,10 @@ def inspect(
         Path, typer.Argument(metavar="PATH", help="A data file or folder, or a model directory.", show_default=False)
     ],
     png: Annotated[
-        Path | None, typer.Option("--png", help="Draw the label frequencies into this file.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--png", help="Draw label frequencies and inverse propensities into this file.", show_default=False
+        ),
     ] = None,
     label: Annotated[
         list[str] | None,
@@ -78,7 +81,7 @@ def _inspect_corpus(corpus: Corpus, png: Path | None, overwrite: bool, json: boo
 
     facts = describe_corpus(corpus)
     if png is not None:
-        frequency_png(corpus.labels, png, title=Path(corpus.name).name, overwrite=overwrite)
+        frequency_png(corpus.labels, facts.inverse_propensity, png, title=Path(corpus.name).name, overwrite=overwrite)
     if json:
         print_json(facts.to_dict())
         return
@@ -94,13 +97,16 @@ def _inspect_corpus(corpus: Corpus, png: Path | None, overwrite: bool, json: boo
 
 def _shown(facts: CorpusFacts) -> dict[str, Any]:
     """What a person sees of a corpus; what it does not have is left out."""
-    same, words = facts.texts_that_are_label_texts, facts.words_per_document
+    same, words, rare = facts.texts_that_are_label_texts, facts.words_per_document, facts.inverse_propensity
     shown = {
         "documents": facts.documents,
         "without labels": facts.documents_without_labels,
         "labels": facts.labels,
         "labels per document": f"{facts.labels_per_document:.2f} on average, at most {facts.most_labels:,}",
         "documents per label": f"{facts.documents_per_label:.2f} on average, at most {facts.most_documents:,}",
+        "inverse propensity": None
+        if rare is None
+        else f"{rare.least:.1f} to {rare.most:.1f}, median {rare.quartiles[1]:.1f} (A {rare.A:g}, B {rare.B:g})",
         "label texts": facts.label_texts,
         "soft targets": facts.soft_targets,
         "texts that are label texts": f"{same:.1%}" if same else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.describe.corpus import BandFacts, CorpusFacts, describe_corpus
+from longtail.describe.corpus import BandFacts, CorpusFacts, PropensityFacts, describe_corpus
 from longtail.describe.find import find_label, shown_label
 from longtail.describe.label import LabelFacts, Neighbour, describe_labels, describe_model_labels
 from longtail.describe.model import ModelFacts, describe_model, is_model
@@ -13,6 +13,7 @@ __all__ = [
     "LabelFacts",
     "ModelFacts",
     "Neighbour",
+    "PropensityFacts",
     "describe_corpus",
     "describe_labels",
     "describe_model",

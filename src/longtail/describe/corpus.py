@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from longtail.corpus import Corpus
-from longtail.labels import Band
+from longtail.labels import Band, LabelIndex
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,40 @@ class BandFacts:
     pairs: int
 
 
+#: Columns of the histogram of inverse propensities.
+COLUMNS = 20
+
+
+@dataclass(frozen=True)
+class PropensityFacts:
+    """Inverse propensities of the labels that occur (TailMix's figure 2).
+
+    A, B       of the propensity model
+    least, quartiles, most, mean  of the values
+    histogram  labels in COLUMNS equal steps from the least to the most
+    """
+
+    A: float
+    B: float
+    least: float
+    quartiles: list[float]
+    most: float
+    mean: float
+    histogram: list[int]
+
+    @classmethod
+    def of(cls, labels: LabelIndex, A: float = 0.55, B: float = 1.5) -> PropensityFacts | None:
+        """None where no label has a document."""
+        values = labels.inverse_propensity(A, B)[labels.frequency > 0]
+        if not len(values):
+            return None
+        least, most = float(values.min()), float(values.max())
+        counts, _ = np.histogram(values, bins=COLUMNS, range=(least, most))
+        quartiles = [round(float(value), 4) for value in np.quantile(values, [0.25, 0.5, 0.75])]
+        mean = round(float(values.mean()), 4)
+        return cls(A, B, round(least, 4), quartiles, round(most, 4), mean, counts.tolist())
+
+
 @dataclass(frozen=True)
 class CorpusFacts:
     """Numbers that tell what a corpus is; None where it has no texts or no features.
@@ -41,6 +75,7 @@ class CorpusFacts:
     texts_that_are_label_texts  share of documents whose text is a label's: methods that train on both may leak
     features                    columns of X
     bands                       labels by frequency, rare first
+    inverse_propensity          how much more each label counts in PSP than in P; None without labels that occur
     """
 
     name: str
@@ -58,6 +93,7 @@ class CorpusFacts:
     texts_that_are_label_texts: float | None
     features: int | None
     bands: list[BandFacts]
+    inverse_propensity: PropensityFacts | None
 
     def to_dict(self) -> dict[str, Any]:
         """The object `longtail inspect DATA --json` prints."""
@@ -87,6 +123,7 @@ def describe_corpus(corpus: Corpus) -> CorpusFacts:
         texts_that_are_label_texts=None if texts is None else _share_of_label_texts(corpus),
         features=None if corpus.X is None else int(corpus.X.shape[1]),
         bands=[_band(corpus, band) for band in labels.bands()],
+        inverse_propensity=PropensityFacts.of(labels),
     )
 
 

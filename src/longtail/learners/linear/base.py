@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -82,10 +82,17 @@ class LinearLearner(Learner):
         """Separators have no encoder to keep: the second stage is a fit on the augmented, masked corpus."""
         return self.learn(corpus, fit)
 
+    def solving(self, documents: Documents) -> tuple[Callable[[Any, Task], list[Piece]], Any]:
+        """What solves a task, a function of a module, and the data that all tasks share."""
+        return solve_task, (
+            documents,
+            SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune),
+        )
+
     def _train(self, shapes: list[Shape], documents: Documents, kept: Pieces) -> list[Tree]:
         """Blocks of children of all trees' nodes; the result does not depend on the number of threads."""
         fit = kept.fit
-        options = SolverOptions(LOSSES[self.loss], self.cost, self.eps, self.max_passes, self.prune)
+        solve, shared = self.solving(documents)
         label_count = np.diff(documents.labels.start)
         parts = [Part.of(shape, fit.shard) for shape in shapes]
         seeds = [fit.run.seed_of(f"tree/{t}") for t in range(len(shapes))]
@@ -100,7 +107,7 @@ class LinearLearner(Learner):
             return cost_of(task, label_count, documents.count)
 
         def solved(batch: list[Task], run: Run) -> list[Piece]:
-            found = run.map_shared(solve_task, (documents, options), batch, cost=cost, title="Training")
+            found = run.map_shared(solve, shared, batch, cost=cost, title="Training")
             return [piece._replace(separators=own) for pieces in found for piece in pieces
                     for own in parts[piece.tree].kept(piece)]  # fmt: skip
 

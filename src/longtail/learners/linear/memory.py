@@ -18,6 +18,8 @@ GROWTH = 0.83
 #: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 172 on four corpora of 7 to 134 features
 #: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves.
 KEPT, PER_LEVEL = 120, 0.2
+#: Bytes that sparse separators keep per label, and stored features times labels that are solved per second.
+SPARSE, SPARSE_SPEED = 4096, 2e7
 #: Bytes per stored feature while lengths of rows are made, in double precision.
 UNIT = 40
 
@@ -68,6 +70,18 @@ def every_document(sizes: Sizes, run: Run, *, prune: float) -> list[Stage]:
     busy = min(run.tasks, -(-sizes.labels // WIDEST)) * task_bytes(sizes, sizes.labels)
     seconds = sizes.labels * sizes.nonzeros / 2e8 / min(run.tasks, 4)
     peak = max(UNIT * sizes.nonzeros, busy + int(2.2 * model)) + laid_out
+    return [Stage("train", seconds, peak, model)]
+
+
+def sparse_labels(sizes: Sizes, run: Run) -> list[Stage]:
+    """Labels one by one, each over all documents, of which the features are held by document and by feature."""
+    laid_out = 24 * sizes.pairs + 8 * sizes.documents
+    columns = 8 * (sizes.nonzeros + sizes.documents + sizes.features)
+    model = SPARSE * sizes.labels
+    task = 12 * sizes.documents + 17 * sizes.features
+    busy = min(run.tasks, sizes.labels) * task
+    seconds = sizes.labels * sizes.nonzeros / SPARSE_SPEED / min(run.tasks, 4)
+    peak = laid_out + max(UNIT * sizes.nonzeros, columns + busy + int(2.2 * model))
     return [Stage("train", seconds, peak, model)]
 
 

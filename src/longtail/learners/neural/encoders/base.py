@@ -50,6 +50,8 @@ class EncoderNetwork(nn.Module, ABC):
     word_width   how many of the last columns hold what a token is by itself: the mean of these tells documents apart
     centred whether that mean is seen from the mean of all documents (encoders whose vectors share a direction)
     layers  that hooks may reach, numbered from 1; those up to `frozen` are not trained
+    per_token  whether what a layer gives has a place for each token
+    skip    whether something goes round all layers but the last
     special_tokens  at either end of a text, which are no words of it
     """
 
@@ -59,6 +61,8 @@ class EncoderNetwork(nn.Module, ABC):
     centred: bool = False
     layers: int = 1
     frozen: int = 0
+    per_token: bool = True
+    skip: bool = False
     special_tokens: int = 0
 
     @abstractmethod

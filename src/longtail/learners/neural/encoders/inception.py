@@ -77,9 +77,14 @@ class Inception(ShortTextEncoder):
 
 
 class InceptionNetwork(ShortTextNetwork):
+    """Layers that hooks may reach: what the three convolutions find, what the last one does, the text's vector."""
+
+    layers = 3
+
     def __init__(self, options: Inception) -> None:
         super().__init__(options)
         self.window, self.dropout, self.routed = options.window, options.dropout, options.routed
+        self.skip = options.skip
         words, channels = options.window, options.channels
         self.over_words = SelfAttention(words) if options.enhance else None
         self.over_numbers = SelfAttention(options.size) if options.enhance else None
@@ -126,17 +131,20 @@ class InceptionNetwork(ShortTextNetwork):
         else:
             joined = torch.cat(maps, dim=2)
         joined = drop(_normed(self.looked, functional.gelu(joined)), self.dropout, self.training)
-        found = self._vector(self.gather, self.gathered, joined, bag)
+        joined = hooks.apply_at("layer 1", joined)
+        found = self._vector(self.gather, self.gathered, joined, bag, hooks)
         if self.gather_clusters is not None and self.gathered_clusters is not None:
-            found = torch.cat([found, self._vector(self.gather_clusters, self.gathered_clusters, joined, bag)], dim=1)
+            more = self._vector(self.gather_clusters, self.gathered_clusters, joined, bag, hooks)
+            found = torch.cat([found, more], dim=1)
         return found
 
-    def _vector(self, conv: nn.Conv1d, norm: nn.BatchNorm1d, joined: Tensor, bag: Tensor) -> Tensor:
+    def _vector(self, conv: nn.Conv1d, norm: nn.BatchNorm1d, joined: Tensor, bag: Tensor, hooks: Hooks) -> Tensor:
         """(B, width) of what the three convolutions found (B, places, channels), by way of a last one."""
         features = _normed(norm, functional.gelu(self._gathered(conv, joined))).transpose(1, 2).flatten(1)
+        features = hooks.apply_at("layer 2", features)
         vector = self.layered(functional.gelu(self.layer(features)))
         vector = features + vector if self.share is None else bag + self.share * vector
-        return drop(vector, self.dropout, self.training)
+        return hooks.apply_at("layer 3", drop(vector, self.dropout, self.training))
 
     def _looked(self, values: Tensor) -> list[Tensor]:
         """What the three convolutions make of (B, words, numbers), a ring: each (B, places, channels)."""

@@ -25,6 +25,8 @@ from longtail.part import Arrays, option
 class ShortTextNetwork(EncoderNetwork):
     """Tokens in, one vector per document (B, width) out. Words count as much as they are rare (TF-IDF)."""
 
+    per_token = False
+
     def __init__(self, options: ShortTextEncoder) -> None:
         super().__init__()
         self.words = options.embedding()
@@ -49,7 +51,7 @@ class ShortTextEncoder(WordEncoder):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(spaces=("tokens",))
+        return Capabilities(spaces=("tokens", "hidden"))
 
     def fit_tokeniser(self, texts: Any, run: Any) -> None:
         super().fit_tokeniser(texts, run)
@@ -102,6 +104,7 @@ class WeightedBagNetwork(ShortTextNetwork):
         self.dropout, self.rectified = options.dropout, options.rectified
         self.block = Residual(options.size, options.dropout) if options.residual else None
         self.width = self.word_width = options.size
+        self.layers = 1 if self.block is None else 2
 
     def forward(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
         """Without a vector per token where nobody asks for those: long texts share most of their words."""
@@ -115,13 +118,14 @@ class WeightedBagNetwork(ShortTextNetwork):
         sums = functional.embedding_bag(
             places, self.words(found), lengths.cumsum(0) - lengths, mode="sum", per_sample_weights=weights[present]
         )
-        return self._finished(sums)
+        return self._finished(sums, hooks)
 
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        return self._finished((embedded * mask[:, :, None]).sum(dim=1))
+        return self._finished((embedded * mask[:, :, None]).sum(dim=1), hooks)
 
-    def _finished(self, vector: Tensor) -> Tensor:
+    def _finished(self, vector: Tensor, hooks: Hooks) -> Tensor:
+        """The sum is layer 1, and the residual block, where there is one, layer 2."""
         if self.rectified:
             vector = functional.relu(vector)
-        vector = drop(vector, self.dropout, self.training)
-        return vector if self.block is None else self.block(vector)
+        vector = hooks.apply_at("layer 1", drop(vector, self.dropout, self.training))
+        return vector if self.block is None else hooks.apply_at("layer 2", self.block(vector))

@@ -30,12 +30,13 @@ NETWORK_DOCUMENTS, STEPS = 3_000, 8
 CORPORA = ("vuln-libraries", "gutenberg-lcsh-titles", "eurlex57k", "germeval-gnd")
 LINEAR = ("bonsai", "parabel", "nearest-documents")
 #: Learners that take hours on the larger corpora.
-SMALL_ONLY = ("one-vs-all", "fastxml", "pfastrexml", "ranknet", "taug")
+SMALL_ONLY = ("one-vs-all", "fastxml", "pfastrexml", "calibrated-propensity", "ranknet", "taug")
 NETWORKS = (
     "attentionxml", "laroberta", "astec", "astec-modules", "inceptionxml", "decaf", "eclare", "inceptionxml-lf",
 )  # fmt: skip
 #: Rows with a part beside a learner, or several learners.
 PIPELINES: dict[str, dict[str, Any]] = {
+    "calibrated-propensity": {"learner": {"part": "bonsai", "trees": 1}, "rerank": ["calibrated-propensity"]},
     "ranknet": {"learner": {"part": "bonsai", "trees": 1}, "rerank": ["ranknet"]},
     "taug": {"learner": {"part": "bonsai", "trees": 1}, "augment": ["taug"]},
     "gandalf": {"learner": "bonsai", "augment": ["gandalf"]},

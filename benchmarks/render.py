@@ -8,9 +8,10 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
     <!-- figures:peers-summary -->
     <!-- /figures -->
 
-Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests, rare,
-label-text, gandalf-strength, labelmix-strength, decision-rule, scale-rows, scale-model, scale-far, scale-limits,
-languages-trees, languages-networks, languages-told, defaults, annif, and learners and methods by name.
+Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, calibration,
+forests, rare, label-text, gandalf-strength, labelmix-strength, decision-rule, scale-rows, scale-model,
+scale-far, scale-limits, languages-trees, languages-networks, languages-told, defaults, annif, and
+learners and methods by name.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ import render_quality as quality
 import render_rare as rare
 import render_scale as scale
 import render_tailmix as tailmix
+import render_tradeoff as tradeoff
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
 
@@ -104,7 +106,8 @@ def page(all_results: dict[str, Results]) -> str:
     if "tail" in all_results:
         parts += [
             "## Tail methods",
-            "On and off: [Taug](methods/taug.md), [RankNet](methods/ranknet.md), [FastXML](methods/fastxml.md).",
+            "On and off: [Taug](methods/taug.md), [calibrated propensity](methods/calibrated-propensity.md), "
+            "[RankNet](methods/ranknet.md), [FastXML](methods/fastxml.md).",
             "![Precision against rare labels](images/tradeoff.png)",
         ]
     if "neural" in all_results:
@@ -159,10 +162,14 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["quality"] = lambda: quality.quality_section(all_results["quality"])
     if "tail" in all_results:
         known["taug"] = lambda: quality.taug_section(all_results["tail"])
-        known["ranknet"] = lambda: quality.ranknet_section(all_results["tail"])
         known["forests"] = lambda: quality.forest_section(all_results["tail"])
-        if "label-text" in all_results:
-            known["rare"] = lambda: rare.rare_section(all_results["tail"], all_results["label-text"])
+        if {"label-text", "tradeoff"} <= set(all_results):
+            known["rare"] = lambda: rare.rare_section(
+                all_results["tail"], all_results["label-text"], all_results["tradeoff"]
+            )
+    if "tradeoff" in all_results:
+        known["ranknet"] = lambda: tradeoff.tradeoff_section(all_results["tradeoff"])
+        known["calibration"] = lambda: tradeoff.calibration_section(all_results["tradeoff"])
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
@@ -255,8 +262,8 @@ def pictures(all_results: dict[str, Results]) -> dict[str, bytes]:
     made: dict[str, bytes | None] = {}
     if "peers" in all_results:
         made["peers.png"] = drawn.peers_picture(all_results["peers"])
-    if "tail" in all_results:
-        made["tradeoff.png"] = drawn.tradeoff_picture(all_results["tail"])
+    if "tradeoff" in all_results:
+        made["tradeoff.png"] = tradeoff.tradeoff_picture(all_results["tradeoff"])
     return {name: picture for name, picture in made.items() if picture is not None}
 
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from itertools import product
 from typing import Any, NamedTuple
 
-from render_quality import Results, mean_and_spread, tail_groups
+from render_quality import Results
 
 OURS, THEIRS = "#0072B2", "#606060"
 #: Points between a mark and its name, the nearest first; farther ones get a line.
@@ -45,7 +45,7 @@ class Box(NamedTuple):
 def peers_picture(results: Results) -> bytes | None:
     """Training seconds against PSP@5, one panel per corpus of texts: up and to the left is better; None without any."""
     drawn = peers_figure(results)
-    return None if drawn is None else _png(drawn)
+    return None if drawn is None else png(drawn)
 
 
 def peers_figure(results: Results) -> Any | None:
@@ -58,7 +58,7 @@ def peers_figure(results: Results) -> Any | None:
         return None
     lines = -(-len(corpora) // _COLUMNS)
     columns = -(-len(corpora) // lines)
-    figure, axes = _panels(lines, columns, (3.4 * columns, 3.3 * lines + 0.4))
+    figure, axes = panels(lines, columns, (3.4 * columns, 3.3 * lines + 0.4))
     for axis in axes[len(corpora) :]:
         axis.set_visible(False)
     for axis, (corpus, rows) in zip(axes, corpora.items(), strict=False):
@@ -200,34 +200,7 @@ def _line(point: Point, box: Box) -> list[Box]:
     return [Box(left - 1, bottom - 1, left + 1, bottom + 1) for left, bottom in pieces]
 
 
-def tradeoff_picture(results: Results) -> bytes:
-    """P@1 against PSP@1 over strengths: the curves a user chooses a point on."""
-    groups = tail_groups(results)
-    corpora = [c for c in dict.fromkeys(c for c, _, _ in groups) if (c, "parabel-1", "plain") in groups]
-    figure, axes = _panels(1, len(corpora), (4.6 * len(corpora), 3.8))
-    for axis, corpus in zip(axes, corpora, strict=True):
-        for setting, style in (("plain", "-"), ("taug-gate0.5", "--")):
-            rows = groups.get((corpus, "parabel-1", setting))
-            if not rows:
-                continue
-            for name, colour in (("inverse-propensity", "#E69F00"), ("ranknet", OURS)):
-                strengths = list(rows[0]["curves"][name])
-                x = [mean_and_spread(r["curves"][name][s]["PSP@1"] for r in rows)[0] for s in strengths]
-                y = [mean_and_spread(r["curves"][name][s]["P@1"] for r in rows)[0] for s in strengths]
-                label = f"{name}{'' if setting == 'plain' else ' + Taug, gate 0.5'}"
-                axis.plot(x, y, style, marker="o", markersize=4, color=colour, label=label)
-        axis.set_title(f"{corpus}, Parabel, 1 tree", fontsize=10)
-        axis.set_xlabel("PSP@1", fontsize=8)
-        axis.set_ylabel("P@1", fontsize=8)
-        axis.tick_params(labelsize=7)
-        axis.grid(alpha=0.25)
-        axis.legend(fontsize=7)
-    figure.suptitle("Strength from 0 (left) to 1: precision against rare labels", fontsize=11)
-    figure.tight_layout()
-    return _png(figure)
-
-
-def _panels(lines: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+def panels(lines: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -237,7 +210,7 @@ def _panels(lines: int, columns: int, size: tuple[float, float]) -> tuple[Any, l
     return figure, list(axes.flat)
 
 
-def _png(figure: Any) -> bytes:
+def png(figure: Any) -> bytes:
     """The same bytes every time: no date in the file."""
     from matplotlib import pyplot as plt
 

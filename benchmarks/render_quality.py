@@ -149,28 +149,6 @@ def taug_section(results: Results) -> str:
     return "\n\n".join([*parts, _made(results)])
 
 
-def ranknet_section(results: Results) -> str:
-    parts = []
-    groups = tail_groups(results)
-    for (corpus, learner, setting), rows in groups.items():
-        if "curves" not in rows[0]:
-            continue
-        lines = [f"**{corpus}, {learner}{'' if setting == 'plain' else f', {setting}'}**", "", *_HEAD]
-        lines.append(_line("no re-ranking", [row["figures"] for row in rows], ""))
-        for name, title, strengths in (
-            ("inverse-propensity", "inverse propensity", ("0.25", "0.5", "0.75", "1.0")),
-            ("ranknet", "RankNet", ("0.0", "0.5", "1.0")),
-        ):
-            lines += [
-                _line(f"{title}, strength {strength}", [row["curves"][name][strength] for row in rows], "")
-                for strength in strengths
-            ]
-        lines.append(_line("RankNet, strength chosen by itself", [row["curves"]["chosen"] for row in rows], ""))
-        lines.append(_line("RankNet as printed, on raw scores", [row["curves"]["printed"] for row in rows], ""))
-        parts.append("\n".join(lines))
-    return "\n\n".join([*parts, _made(results)])
-
-
 def forest_section(results: Results) -> str:
     groups = tail_groups(results)
     parts = []

@@ -10,7 +10,6 @@ _TREES = (
     ("`--rare 0.25`", "plain", ("inverse-propensity", "0.25")),
     ("`--rare 0.5`", "plain", ("inverse-propensity", "0.5")),
     ("`--rare 1`", "plain", ("inverse-propensity", "1.0")),
-    ("`--rerank ranknet`", "plain", ("chosen", None)),
     ("`--augment taug`, gate 0", "taug", None),
 )
 #: The same of benchmarks/label_text.py, where labels have texts.
@@ -22,16 +21,18 @@ _TEXTS = (
 _HEAD = ["| | P@1 | PSP@1 | PSP@5 | recall@5 of rare labels |", "|---|--:|--:|--:|--:|"]
 
 
-def rare_section(tail: Results, texts: Results) -> str:
+def rare_section(tail: Results, texts: Results, tradeoff: Results) -> str:
     """Means over seeds on the test split."""
     blocks = []
-    groups = tail_groups(tail)
+    groups, chosen = tail_groups(tail), tail_groups(tradeoff)
     for corpus in dict.fromkeys(corpus for corpus, learner, _ in groups if learner == "bonsai-1"):
         lines = [
             _line(name, [_figures(row, curve) for row in rows])
             for name, setting, curve in _TREES
             if (rows := groups.get((corpus, "bonsai-1", setting)))
         ]
+        if rows := chosen.get((corpus, "bonsai", "calibrated-propensity")):
+            lines.append(_line("`--rerank calibrated-propensity`", [row["figures"] for row in rows]))
         blocks.append("\n".join([f"**{corpus}, Bonsai with one tree**", "", *_HEAD, *lines]))
     groups = tail_groups(texts)
     for corpus in dict.fromkeys(corpus for corpus, learner, _ in groups if learner == "label-text"):
@@ -41,17 +42,19 @@ def rare_section(tail: Results, texts: Results) -> str:
             if (rows := groups.get((corpus, learner, setting)))
         ]
         blocks.append("\n".join([f"**{corpus}, learning from label texts**", "", *_HEAD, *lines]))
-    made = f"Made by `{tail['command']}` and `{texts['command']}`."
-    note = "Means over three seeds, test split; rare labels have 1 to 5 training documents."
+    made = f"Made by `{tail['command']}`, `{tradeoff['command']}` and `{texts['command']}`."
+    seeds = {len(rows) for (_, learner, _), rows in chosen.items() if learner == "bonsai"}
+    few = "" if seeds in ({3}, set()) else f" (`calibrated-propensity`: {min(seeds)})"
+    note = f"Means over three seeds{few}, test split; rare labels have 1 to 5 training documents."
     return "\n\n".join([*blocks, f"{note} {machine_line(tail)} {made}"])
 
 
-def _figures(row: Results, curve: tuple[str, str | None] | None) -> Results:
+def _figures(row: Results, curve: tuple[str, str] | None) -> Results:
     if curve is None:
         found: Results = row["figures"]
     else:
         name, strength = curve
-        found = row["curves"][name] if strength is None else row["curves"][name][strength]
+        found = row["curves"][name][strength]
     return found
 
 

@@ -2,9 +2,8 @@
 
     python benchmarks/tail.py [--data DIR] [--rows GLOB] [--fresh]
 
-A row is one (corpus, learner, augmentation, seed). Its learner is fitted once, and once more without the documents that
-re-rankers learn from; inverse propensity and RankNet are then fitted on those at strengths from 0 to 1, which gives the
-trade-off curve. No row picks anything on test documents: "chosen" is RankNet with the strength it picked by itself.
+A row is one (corpus, learner, augmentation, seed), with inverse propensity at strengths from 0 to 1 beside it.
+Re-rankers that learn are measured by benchmarks/tradeoff.py.
 Finished rows stay in benchmarks/results/tail.json, so an interrupted run goes on where it stopped.
 """
 
@@ -19,15 +18,13 @@ from typing import Any
 from common import RESULTS, run_rows
 from longtail import Corpus, Tagger, evaluate, read
 from longtail.features.tfidf import Tfidf
-from longtail.fit import Fit
 from longtail.rerank.propensity import InversePropensity
-from longtail.rerank.ranknet import RankNet
 from longtail.run import Run
 from longtail.scores import Scores
 
 RESULT = RESULTS / "tail.json"
 SEEDS = (0, 1, 2)
-STRENGTHS = {"inverse-propensity": (0.0, 0.25, 0.5, 0.75, 1.0), "ranknet": (0.0, 0.5, 1.0)}
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 CORPORA = ("eurlex57k", "gutenberg-lcsh-titles")
 LEARNERS: dict[str, dict[str, Any]] = {
     "parabel-1": {"part": "parabel", "trees": 1},
@@ -36,7 +33,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "pfastrexml": {"part": "pfastrexml"},
 }
 BOTH = [{"part": "input-dropout"}, {"part": "input-swap"}]
-#: name -> (gate of decoupled or None for the learner itself, augmenters, whether re-rankers are fitted on top)
+#: name -> (gate of decoupled or None for the learner itself, augmenters, whether inverse propensity is measured, too)
 SETTINGS: dict[str, tuple[float | None, list[dict[str, Any]], bool]] = {
     "plain": (None, [], True),
     "decoupled": (0.0, [], False),
@@ -109,29 +106,14 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     scores = tagger.learner.score(test, 100)
     result["figures"] = figures(scores, test)
     if rerank:
-        held_out, documents = tagger.pipeline.out_of_fold(train, augmented, Fit(run))
-        result["curves"] = curves(held_out, documents, scores, test, run)
+        result["curves"] = {"inverse-propensity": curve(train, scores, test)}
     return result
 
 
-def curves(held_out: Scores, documents: Corpus, scores: Scores, test: Corpus, run: Run) -> dict[str, Any]:
-    """Both re-rankers at every strength; RankNet as printed and with the strength it chooses."""
-    made: dict[str, Any] = {"inverse-propensity": {}, "ranknet": {}}
-    for name, part in (("inverse-propensity", InversePropensity), ("ranknet", RankNet)):
-        for strength in STRENGTHS[name]:
-            ranked = part(strength=strength).fit(held_out, documents, run=run).rerank(scores, test)
-            made[name][str(strength)] = figures(ranked, test)
-    start = time.perf_counter()
-    chosen = RankNet().fit(held_out, documents, run=run)
-    made["seconds"] = round(time.perf_counter() - start, 2)
-    made["chosen"] = {
-        "exponent": chosen.exponent_,
-        "share": chosen.share_,
-        **figures(chosen.rerank(scores, test), test),
-    }
-    printed = RankNet(start="scores").fit(held_out, documents, run=run)
-    made["printed"] = figures(printed.rerank(scores, test), test)
-    return made
+def curve(train: Corpus, scores: Scores, test: Corpus) -> dict[str, Any]:
+    """Inverse propensity at every strength."""
+    parts = {str(strength): InversePropensity(strength=strength).for_labels(train.labels) for strength in STRENGTHS}
+    return {strength: figures(part.rerank(scores, test), test) for strength, part in parts.items()}
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ TAGGERS: dict[str, dict[str, Any]] = {
     "hashed": {"learner": "bonsai", "features": {"part": "tfidf", "hash_bits": 9}},
     "re-ranked": {"learner": "bonsai", "rerank": [IPS]},
     "re-ranked twice": {"learner": "bonsai", "rerank": [IPS, {**IPS, "depth": 30, "strength": 0.5}]},
-    "re-ranked by words": {"learner": "bonsai", "rerank": ["ranknet", IPS]},  # the general way
+    "re-ranked by words": {"learner": "bonsai", "rerank": ["calibrated-propensity", IPS]},  # the general way
     "not linear": {"learner": "nearest-documents"},  # the general way
 }
 

@@ -25,8 +25,8 @@ def write(tmp_path: Path, content: str) -> Path:
     return path
 
 
-NAMES = ["attentionxml", "bonsai", "decaf", "gandalf", "inverse-propensity", "label-text", "label-trees", "laroberta",
-         "one-vs-all", "parabel", "ranknet", "taug"]  # fmt: skip
+NAMES = ["attentionxml", "bonsai", "calibrated-propensity", "decaf", "gandalf", "inverse-propensity", "label-text",
+         "label-trees", "laroberta", "one-vs-all", "parabel", "taug"]  # fmt: skip
 
 
 def test_named_recipes_are_whole_and_differ() -> None:
@@ -123,7 +123,8 @@ def test_options_take_the_place_of_the_recipe() -> None:
     recipe = Recipe.find("parabel").override(learner="bonsai", settings=["learner.trees=2", "tfidf.min_df=1"])
     assert recipe.learner["part"] == "bonsai" and recipe.learner["trees"] == 2
     assert recipe.features["min_df"] == 1
-    assert Recipe.find("ranknet").override(rerank=["inverse-propensity"]).rerank[0]["part"] == "inverse-propensity"
+    recipe = Recipe.find("calibrated-propensity").override(rerank=["inverse-propensity"])
+    assert recipe.rerank[0]["part"] == "inverse-propensity"
     with pytest.raises(UsageError, match="unknown augmenter 'gandalff'"):
         Recipe().override(augment=["gandalff"])
     with pytest.raises(UsageError, match="unknown re-ranker 'ranknett'"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from longtail.errors import ModelError, UsageError
 from longtail.keep.cache import remember
 from longtail.keep.model import Loaded, configuration_of, load_model, reason, restoring, save_model
-from longtail.keep.older import modern, outgrown
+from longtail.keep.older import has_older_ranknet, modern, outgrown
 from longtail.keep.shard_folders import shard_folder, shard_folders
 from longtail.part import restoring_checked_arrays
 from longtail.registry import check_bounds, check_registered
@@ -32,6 +32,8 @@ def save(tagger: Tagger, path: str | Path, *, overwrite: bool) -> None:
     check_registered(pipeline)
     check_bounds(config)
     manifest = {"config": config, "n_features": pipeline.width_, "makes_features": pipeline.features_ is not None}
+    if acted := pipeline.acted():
+        manifest["acted"] = acted
     if tagger.share_ is not None:
         manifest["shard"] = tagger.share_.to_dict()
         path = shard_folder(path, tagger.share_.shard)
@@ -47,13 +49,12 @@ def opened(kind: type[Kind], path: str | Path, *, verify: bool, threads: int) ->
         whole: Kind = joined(path, [opened(kind, each, verify=verify, threads=threads) for each in shards])
         return whole
     loaded = load_model(path, verify=verify, threads=threads)
-    if not loaded.outdated:
-        tagger = _restored(kind, path, loaded, threads)
-    else:
-        try:
-            tagger = _restored(kind, path, replace(loaded, manifest=modern(loaded)), threads)
-        except (ModelError, UsageError) as error:
+    try:
+        tagger = _restored(kind, path, replace(loaded, manifest=modern(loaded)), threads)
+    except (ModelError, UsageError) as error:
+        if loaded.outdated or has_older_ranknet(loaded.manifest.get("config")):
             raise outgrown(path, loaded, error) from error
+        raise
     if not loaded.checked:
         loaded.let_go()
         remember(loaded.key)

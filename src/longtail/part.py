@@ -110,6 +110,10 @@ class Part:
         """What it makes of these sizes: those of the corpus that the parts behind it see."""
         return sizes
 
+    def acted(self) -> dict[str, Any]:
+        """What its fit did, in plain values, for the report of a training and `inspect`; nothing for most parts."""
+        return {}
+
     # scikit-learn's habits
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}

@@ -201,8 +201,10 @@ register("encoder-decoder", "generator", "longtail.augment.generate.encoder_deco
          "XDA, Xu et al. 2024", "Gaps filled by a pre-trained T5 or BART with a soft prompt", "neural")
 register("inverse-propensity", "re-ranker", "longtail.rerank.propensity:InversePropensity", "scores", _RANKNET,
          "Scores multiplied by inverse propensities")
+register("calibrated-propensity", "re-ranker", "longtail.rerank.calibrated_propensity:CalibratedPropensity", "scores",
+         "-", "Calibrated probabilities times a power of inverse propensities, both chosen on held-out documents")
 register("ranknet", "re-ranker", "longtail.rerank.ranknet:RankNet", "scores", _RANKNET,
-         "Calibrated, propensity-weighted scores, corrected by residual blocks")
+         "Residual blocks over the scores, trained with a population-aware loss")
 # fmt: on
 
 

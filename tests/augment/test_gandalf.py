@@ -19,6 +19,7 @@ from longtail.features.tfidf import Tfidf
 from longtail.fit import Fit
 from longtail.graphs.label_walk import DIVISORS, expected_visits, soft_annotations
 from longtail.labels import LabelIndex
+from longtail.learners.folds import out_of_fold
 from longtail.learners.pipeline import Pipeline
 from longtail.run import Run
 from longtail.tagger import Tagger
@@ -177,6 +178,6 @@ def test_held_out_documents_stay_out_and_label_rows_stay_in(monkeypatch: pytest.
     with_features = replace(made, X=Tfidf().fit_transform(made.texts, run=run))
     monkeypatch.setattr(type(tagger.learner), "learn", watched)
     pipeline = Pipeline(learner=ONE_TREE, rerank=["ranknet"])
-    scores, documents = pipeline.out_of_fold(with_features.rows(np.arange(80)), with_features, Fit(run))
+    scores, documents, _ = out_of_fold(pipeline, with_features.rows(np.arange(80)), with_features, Fit(run))
     points = len(made) - 80
     assert seen == [(60 + points, points)] * 4 and len(documents) == len(scores.ids) == 80

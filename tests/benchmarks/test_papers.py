@@ -45,20 +45,23 @@ BONSAI = {"part": "bonsai", "trees": 3}
 APART = {"part": "decoupled", "tau": 0.1, "gate": 0.0, "learner": BONSAI}
 NOISE = [{"part": "input-dropout", "n_aug": 4, "tau": 0.1}, {"part": "input-swap", "n_aug": 4, "tau": 0.1}]
 TREES: dict[str, Any] = {"bonsai": BONSAI, "parabel": {"part": "parabel", "trees": 3}, "fastxml": {"part": "fastxml"}}
+PRINTED = {"part": "ranknet", "scale": "scores", "weight": "none", "negatives": "random"}
 RANKNET_TAUG_ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "fastxml": (TREES["fastxml"], [], []),
     "pfastrexml": ({"part": "pfastrexml"}, [], []),
     **{
         f"{reranker}-{name}": (tree, [], [{"part": reranker}])
         for name, tree in TREES.items()
-        for reranker in ("inverse-propensity", "ranknet")
+        for reranker in ("inverse-propensity", "calibrated-propensity")
     },
-    "ranknet-printed-bonsai": (BONSAI, [], [{"part": "ranknet", "start": "scores"}]),
+    **{f"ranknet-{name}": (tree, [], [PRINTED]) for name, tree in TREES.items()},
+    "ranknet-calibrated-bonsai": (BONSAI, [], [{"part": "calibrated-propensity"}, {"part": "ranknet"}]),
     "decoupled-bonsai": (APART, [], []),
     "taug-d-bonsai": (APART, NOISE[:1], []),
     "taug-s-bonsai": (APART, NOISE[1:], []),
     "taug-bonsai": (APART, NOISE, []),
-    "ranknet-taug-bonsai": (APART | {"gate": 0.5}, NOISE, [{"part": "ranknet"}]),
+    "ranknet-taug-bonsai": (APART, NOISE, [PRINTED]),
+    "calibrated-taug-bonsai": (APART | {"gate": 0.5}, NOISE, [{"part": "calibrated-propensity"}]),
 }
 
 

@@ -21,8 +21,10 @@ import lsfa
 import neural_tail
 import peers_rows
 import quality
+import render_tradeoff
 import tail
 import tailmix
+import tradeoff
 import xda
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
@@ -150,10 +152,37 @@ def test_a_row_of_the_tail_methods(setting: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tail, "corpora", small)
     row = {"row": "x", "corpus": "small", "learner": "bonsai-1", "setting": setting, "seed": 0}
     measured = tail.measure(row, Path())
-    assert set(measured["curves"]["ranknet"]) == {"0.0", "0.5", "1.0"}
+    assert set(measured["curves"]["inverse-propensity"]) == {"0.0", "0.25", "0.5", "0.75", "1.0"}
     assert measured["curves"]["inverse-propensity"]["0.0"]["P@5"] == measured["figures"]["P@5"], (
         "strength 0 is as it was"
     )
+
+
+def test_rows_of_the_trade_off_say_what_the_re_rankers_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from longtail.data.synthetic import synthetic
+
+    def small(name: str, data: Path) -> tuple[Corpus, Corpus]:
+        made = synthetic(documents=460, labels=40, words=300, words_per_document=12, signal=0.15, seed=0)
+        train = made.rows(np.arange(300)).counted()
+        return train, made.rows(np.arange(300, 460)).aligned(train.labels)
+
+    monkeypatch.setattr(tradeoff, "corpora", small)
+    monkeypatch.setattr(tradeoff, "WORK", tmp_path)
+    made = [row for row in tradeoff.rows() if row["corpus"] == "eurlex57k" and row["learner"] == "parabel"]
+    assert {row["setting"] for row in made} == {*tradeoff.SETTINGS, "calibration"}
+    rows = [tradeoff.measure(row, tmp_path) for row in made if row["seed"] == 0]
+    assert len(list((tmp_path / "shortlists").iterdir())) == 1, "scored once, whatever is put behind"
+    for row in rows:
+        if "ranknet" in row["setting"]:
+            said = row["acted"]["ranknet"]
+            assert said["blocks kept"] == (said["norm"] > 0)
+    bands = next(row["bands"] for row in rows if row["setting"] == "calibration")
+    assert list(bands) == ["1", "2", "3-5", "6-20", "21+"]
+    results = {"command": "x", "machine": {"cpu": "c", "cores": 2, "python": "3"}, "rows": rows}
+    section = render_tradeoff.tradeoff_section(results)
+    assert "| ranknet |" in section and "blocks kept" in section
+    assert "| eurlex57k, parabel | 3-5 |" in render_tradeoff.calibration_section(results)
+    assert render_tradeoff.tradeoff_picture(results)[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,8 @@ BASES: dict[str, Config] = {
     "gandalf": GRAPH,
     "labelmix": GRAPH,
     "labelmix-tokens": {**GRAPH, "probability": 0.9},
-    # with a balance of 1, or one block, no block is kept on this corpus
-    "ranknet": {"epochs": 12, "width": 4, "depth": 20, "start": "scores", "learning_rate": 0.3, "balance": 20.0,
-                "blocks": 2},
+    "ranknet": {"form": "bottleneck", "width": 8, "depth": 20, "learning_rate": 0.03, "drawn": 10, "patience": 6},
+    "calibrated-propensity": {"depth": 10},
     "inverse-propensity": {"depth": 10},
     "nearest-documents": {"neighbours": 8},
     "tfidf": {"language": "de"},
@@ -143,6 +142,7 @@ BESIDE: dict[str, Config] = {
     "lightxml.shortlist": FLAT,
     **{f"{name}.{rate}": {"encoder": BILSTM} for name in ("attentionxml", "laroberta") for rate in ("rate", "decay")},
     **{f"astec.{rate}": {"encoder": {**WEIGHTED, "residual": True}} for rate in ("rate", "decay")},
+    **{f"ranknet.{name}": {"weight": "propensity"} for name in ("A", "B")},
     "tailmix.fixed": {"most": 2},
     "label-text.dropout": {"residual": True},
     "dense.model": {},
@@ -156,6 +156,7 @@ EXCEPTIONS: dict[str, str] = {
     "first-tokens.model": "another encoder is a folder or a download; the fixture has one",
     "transformer.model": "another encoder is a folder or a download; the fixture has one",
     "encoder-decoder.model": "another network is a folder or a download; tests/augment/test_networks_generator.py",
+    "ranknet.stop": "the same pass may be the best by both; tests/rerank/test_ranknet.py measures both",
     "attentionxml.flat": "acts where tree is auto; tests/learners/test_attentionxml_tree.py",
 }
 #: Values to try where the general ones do not show it.

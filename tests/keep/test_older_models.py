@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from longtail import __version__
+from longtail.data.synthetic import synthetic
 from longtail.errors import ModelError
 from longtail.keep.manifest import manifest_digest
 from longtail.keep.model import load_model
 from longtail.keep.older import modern
-from longtail.registry import build
+from longtail.registry import build, name_of
 from longtail.tagger import Tagger
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -55,6 +56,53 @@ def test_an_older_model_is_saved_as_a_new_one(tmp_path: Path) -> None:
     loaded = load_model(tmp_path / "model")
     assert (loaded.format_version, loaded.library, loaded.outdated) == (3, __version__, False)
     assert_predicts_as_before(Tagger.load(tmp_path / "model", threads=1), "bonsai-0.1.0")
+
+
+def older_ranknet(tmp_path: Path, **options: Any) -> Path:
+    """A model of today, with its re-ranker under the name and the options that it had."""
+    corpus = synthetic(documents=150, labels=20, words=200, words_per_document=10, seed=1)
+    Tagger({"part": "parabel", "trees": 1}, rerank=["calibrated-propensity"], threads=1).fit(corpus).save(
+        tmp_path / "m"
+    )
+    content = json.loads((tmp_path / "m" / "manifest.json").read_text())
+    del content["sha256"]
+    content["model"].pop("acted")
+    older = {
+        "part": "ranknet",
+        "depth": 100,
+        "strength": None,
+        "start": "calibrated",
+        "width": 64,
+        "blocks": 1,
+        "margin": 0.1,
+        "balance": 1.0,
+        "learning_rate": 0.01,
+        "epochs": 20,
+        "patience": 3,
+        "A": 0.55,
+        "B": 1.5,
+    }
+    content["model"]["config"]["rerank"] = [older | options]  # fmt: skip
+    content["sha256"] = manifest_digest(content)
+    (tmp_path / "m" / "manifest.json").write_text(json.dumps(content))
+    return tmp_path / "m"
+
+
+def test_what_ranknet_was_is_read_as_what_it_does(tmp_path: Path) -> None:
+    """Its blocks were zero, and its arrays are those of calibrated propensity; tests/rerank has those with blocks."""
+    tagger = Tagger.load(older_ranknet(tmp_path, strength=0.5), threads=1)
+    assert [name_of(part) for part in tagger.rerank] == ["calibrated-propensity"]
+    assert (tagger.rerank[0].strength, tagger.rerank[0].depth) == (0.5, 100)  # type: ignore[attr-defined]
+    assert tagger.score(synthetic(documents=9, labels=20, words=200, words_per_document=10, seed=1), 3).k == 3
+
+
+def test_ranknet_on_raw_scores_is_refused_in_one_line(tmp_path: Path) -> None:
+    model = older_ranknet(tmp_path, start="scores")
+    with pytest.raises(ModelError) as refused:
+        Tagger.load(model, threads=1)
+    message = str(refused.value)
+    assert "'ranknet' on raw scores is trained in another way now" in message
+    assert message.endswith(ADVICE) and "\n" not in message
 
 
 def test_a_network_is_refused_with_the_version_that_wrote_it() -> None:

@@ -219,7 +219,8 @@ def test_words_and_word_pairs_side_by_side_each_with_a_reranker_of_its_own(title
 
 
 def test_decoupled_sides_and_folds_of_a_nested_pipeline_see_documents_only(titles):
-    nested = {"part": "pipeline", "learner": {"part": "decoupled", "learner": ONE, "tau": 0.3}, "rerank": ["ranknet"]}
+    apart = {"part": "decoupled", "learner": ONE, "tau": 0.3}
+    nested = {"part": "pipeline", "learner": apart, "rerank": ["calibrated-propensity"]}
     tagger = Tagger(nested, augment=["gandalf"]).fit(titles)
     assert tagger.score(titles, 3).k == 3
     assert tagger.learner.rerank[0].counts_.tolist() == [1.0] * 30

@@ -185,8 +185,10 @@ def _show_model(facts: ModelFacts, console: Console) -> None:
     from rich.markup import escape
 
     from longtail.cli.tables import facts_table, tail_words
+    from longtail.describe.model import said_by
 
     shown: dict[str, Any] = {name: escape(part) for name, part in facts.parts().items()}
+    shown |= {f"{name}, learnt": escape(said_by(acted)) for name, acted in facts.acted.items()}
     shown |= {
         "labels": f"{facts.labels:,}, {tail_words(facts.tail_share)}",
         "trained on": f"{facts.trained_on:,} documents",

@@ -226,6 +226,7 @@ def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output:
         "seconds": {name: round(seconds.get(name, 0.0), 3) for name in (*STAGES, *sorted(set(seconds) - {*STAGES}))},
         "peak_memory_mb": None if peak is None else round(peak, 1),
         "model_mb": round(directory_megabytes(output), 4),
+        "acted": tagger.pipeline.acted(),
     }
 
 
@@ -245,6 +246,7 @@ def _show(summary: dict[str, Any], output: Path, *, json: bool, quiet: bool) -> 
     if json or quiet:
         return
     from longtail.cli.tables import tail_words
+    from longtail.describe.model import said_by
 
     console = stdout_console()
     console.print(f"[bold]{summary['recipe'] or summary['learner']}[/bold] trained, saved in {output}")
@@ -257,6 +259,8 @@ def _show(summary: dict[str, Any], output: Path, *, json: bool, quiet: bool) -> 
     peak = f", peak memory {summary['peak_memory_mb']:,.0f} MB" if summary["peak_memory_mb"] else ""
     planned = f" ({summary['planned_memory_mb']:,.0f} MB expected)" if peak else ""
     console.print(f"  model {summary['model_mb']:,.1f} MB{peak}{planned}")
+    for name, acted in summary["acted"].items():
+        console.print(f"  {name}: {said_by(acted)}")
     console.print("next:")
     console.print(f"  longtail evaluate {output} TEST-FILE")
     console.print(f'  echo "some text" | longtail predict {output} -')

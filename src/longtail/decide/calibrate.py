@@ -1,7 +1,8 @@
 """From scores to probabilities, pooled over labels: rare labels have too few documents for a curve of their own.
 
 One logistic regression over all shortlisted pairs, on the score, its rank and the label's training count, learns how
-often a score like this was right for a label like that. Fitted on documents the learner did not see.
+often a score like this was right for a label like that. Fitted on documents the learner did not see, with the counts
+of what it did see: on those of the whole corpus, a label with one document would never be right.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from longtail.scores import Scores
 #: Scores below count as this.
 FLOOR = 1e-6
 
-#: Pairs used at most: thirteen coefficients need no more.
+#: Pairs used, the most: thirteen coefficients need no more.
 MOST_PAIRS = 400_000
 
 
@@ -26,7 +27,9 @@ class Calibrator:
     def fit(
         self, scores: Scores, truth: NDArray[np.bool_], counts: NDArray[Any], rng: np.random.Generator
     ) -> Calibrator:
-        """truth  bool (n, k), which shortlisted labels are right; counts  (L,), training documents of each label"""
+        """truth   bool (n, k), which shortlisted labels are right
+        counts  (n, k), documents of each of them that the learner behind the scores was trained on
+        """
         present = np.flatnonzero(scores.ids.ravel() >= 0)
         if len(present) > MOST_PAIRS:
             present = np.sort(rng.choice(present, MOST_PAIRS, replace=False))
@@ -37,7 +40,7 @@ class Calibrator:
         return self
 
     def log_probability(self, scores: Scores, counts: NDArray[Any]) -> NDArray[np.float64]:
-        """log p of each shortlisted label, (n, k); values at padding mean nothing."""
+        """log p of each shortlisted label, (n, k); counts  (n, k); values at padding mean nothing"""
         X = (self._columns(scores, counts) - self.mean_) / self.scale_
         return -np.logaddexp(0, -(X @ self.coefficients_[1:] + self.coefficients_[0]))
 
@@ -46,7 +49,7 @@ class Calibrator:
         """(n, k, 12): powers and products of log-score, log-count and log-rank, and the best log-score."""
         value = np.clip(scores.values.astype(np.float64), FLOOR, 1)
         s = np.log(value)
-        n = np.log(np.maximum(counts[scores.ids], 1))
+        n = np.log(np.maximum(counts, 1))
         rank = np.broadcast_to(np.log1p(np.arange(scores.k)), s.shape)
         best = np.broadcast_to(s[:, :1], s.shape)
         columns = [s, s * s, s**3, value, n, n * s, n * n, n * value, best, rank, rank * n, rank * s]

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from longtail.errors import printable
 from longtail.keep.manifest import MANIFEST
 from longtail.keep.model import load_model
 from longtail.keep.shard_folders import shard_folders
@@ -26,6 +27,7 @@ class ModelFacts:
     config          what `Tagger(**config)` makes the same tagger from, untrained
     files           file name -> bytes
     makes_features  whether it makes X from texts itself; if not, `features` in its config says nothing
+    acted           part -> what its fit did, of parts that say so: {"ranknet": {"blocks kept": True, "norm": 3.2}}
     """
 
     model: str
@@ -39,6 +41,7 @@ class ModelFacts:
     config: dict[str, Any]
     files: dict[str, int]
     makes_features: bool
+    acted: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
         """The object `longtail inspect MODEL --json` prints."""
@@ -81,11 +84,33 @@ def describe_model(path: str | Path) -> ModelFacts:
         config=loaded.manifest["config"],
         files=files,
         makes_features=bool(loaded.manifest.get("makes_features")),
+        acted=_acted(loaded.manifest.get("acted")),
     )
 
 
 def directory_megabytes(path: Path) -> float:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 1e6
+
+
+def _acted(found: Any) -> dict[str, Any]:
+    """What a manifest says that parts did: tables of plain values, of which a file may say anything."""
+    if not isinstance(found, dict):
+        return {}
+    plain = (bool, int, float, str)
+    return {
+        printable(name)[:100]: {printable(key)[:100]: each for key, each in acted.items() if isinstance(each, plain)}
+        for name, acted in found.items()
+        if isinstance(acted, dict)
+    }
+
+
+def said_by(acted: dict[str, Any]) -> str:
+    """What the fit of a part did, on one line: "blocks kept yes, norm 3.2"."""
+
+    def word(value: Any) -> str:
+        return printable(str(value))[:100] if not isinstance(value, bool) else "yes" if value else "no"
+
+    return ", ".join(f"{name} {word(value)}" for name, value in acted.items())
 
 
 def one_line(config: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail import __version__
-from longtail.errors import ModelError
+from longtail.errors import ModelError, UsageError
 from longtail.keep.files import shown_directory
 from longtail.keep.model import Loaded
 from longtail.registry import check_bounds, lookup
@@ -18,18 +18,34 @@ _HARDWARE = {"precision", "devices", "nodes", "logs"}
 #: Defaults of options of networks that have no number by default any more, and mean the same without one.
 _EPOCHS = {"epochs": 6, "least_steps": 300, "retune_epochs": 3, "surrogate": 4, "rerank_epochs": 3}
 
+#: Options that `calibrated-propensity` has of the `ranknet` that it was.
+_KEPT = ("depth", "strength", "A", "B")
+
 
 def modern(loaded: Loaded) -> dict[str, Any]:
-    """The manifest of an older model as this version writes it; options that are new have their defaults."""
+    """The manifest of a model as this version writes it; options that are new have their defaults."""
     manifest = loaded.manifest
     config = manifest.get("config")
-    if not loaded.outdated or not isinstance(config, dict):
+    if not isinstance(config, dict):
         return manifest
     check_bounds(config)
+    config = {key: _renamed(value) for key, value in config.items()}
+    if not loaded.outdated:
+        return {**manifest, "config": config}
     config = {key: _as_today(value) for key, value in config.items()}
     if manifest.get("makes_features") is False:  # format 1 named features even where nothing read them
         config["features"] = None
     return {**manifest, "config": config}
+
+
+def has_older_ranknet(config: Any) -> bool:
+    """Whether a configuration has a `ranknet` of the time when that was calibrated propensity."""
+    if isinstance(config, list):
+        return any(map(has_older_ranknet, config))
+    if not isinstance(config, Mapping):
+        return False
+    older = config.get("part") == "ranknet" and "start" in config
+    return older or any(map(has_older_ranknet, config.values()))
 
 
 def outgrown(directory: str | Path, loaded: Loaded, error: Exception) -> ModelError:
@@ -39,6 +55,19 @@ def outgrown(directory: str | Path, loaded: Loaded, error: Exception) -> ModelEr
         f"{shown_directory(directory)} was written by longtail {loaded.library}, and longtail {__version__} cannot "
         f"read it ({why}); train it again, or read it with that version"
     )
+
+
+def _renamed(value: Any) -> Any:
+    """What `ranknet` was is `calibrated-propensity` now; its restore refuses blocks, which are not as they were."""
+    if isinstance(value, list):
+        return [_renamed(inner) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    if value.get("part") == "ranknet" and "start" in value:
+        if value["start"] == "scores":
+            raise UsageError("'ranknet' on raw scores is trained in another way now")
+        return {"part": "calibrated-propensity"} | {key: value[key] for key in _KEPT if key in value}
+    return {key: _renamed(inner) for key, inner in value.items()}
 
 
 def _as_today(value: Any) -> Any:

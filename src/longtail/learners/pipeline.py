@@ -23,16 +23,15 @@ from longtail.features.base import USUAL_FEATURES, Features
 from longtail.fit import Fit
 from longtail.learners import planning
 from longtail.learners.base import Learner
+from longtail.learners.folds import out_of_fold
 from longtail.learners.parts import all_built, built, why_not
 from longtail.part import Arrays, Part, option, prefixed, under
 from longtail.plan import Sizes, Stage
 from longtail.registry import build, name_of
 from longtail.rerank.base import Reranker
+from longtail.rerank.held_out import Folds
 from longtail.run import Run
 from longtail.scores import Scores
-
-#: Up to this many documents re-rankers learn from four folds; beyond, from a quarter held out.
-ALL_FOLDS = 20_000
 
 
 @dataclass(kw_only=True)
@@ -135,9 +134,9 @@ class Pipeline(Learner):
         corpus = self._rewritten(corpus, "features", run)
         valid = fit.valid and self.with_features(fit.valid.aligned(labels), run)
         if self.features_ is not None:
-            fit = replace(fit, run=planning.narrowed_again(self, Sizes.of(corpus), fit.run, ALL_FOLDS))
+            fit = replace(fit, run=planning.narrowed_again(self, Sizes.of(corpus), fit.run))
         inside = fit.with_valid(valid).with_hooks(self._hooks(fit.hooks))
-        self._fit_learner(self.learner, corpus, inside)
+        self.fit_learner(self.learner, corpus, inside)
         self._take_sizes()
         if self.rerank:
             # re-rankers learn from the documents themselves, not from rows an augmenter made
@@ -149,7 +148,7 @@ class Pipeline(Learner):
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         """Augmenters, features, the learner with its second stages, and folds for re-rankers."""
         stages, made = planning.until_learner(self, sizes, run)
-        return stages + planning.of_learner(self, made, run, ALL_FOLDS)
+        return stages + planning.of_learner(self, made, run)
 
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         """The second stage of the learner, on rows made as those of its first; features and re-rankers stay."""
@@ -184,7 +183,7 @@ class Pipeline(Learner):
             key=lambda part: (SPACES.index(part.capabilities.space), not part.capabilities.lengthens),
         )
 
-    def _fit_learner(self, learner: Learner, corpus: Corpus, fit: Fit, *, fold: bool = False) -> Learner:
+    def fit_learner(self, learner: Learner, corpus: Corpus, fit: Fit, *, fold: bool = False) -> Learner:
         """Both stages of one learner: first on the corpus, then on what judges make of it.
 
         fold  whether this is a fit beside that of the model, of which judges are to remember nothing
@@ -211,40 +210,16 @@ class Pipeline(Learner):
     # re-rankers
     def _fit_rerankers(self, plain: Corpus, augmented: Corpus, fit: Fit) -> None:
         if any(part.capabilities.learns for part in self.rerank):
-            scores, seen = self.out_of_fold(plain, augmented, fit)
+            scores, seen, folds = out_of_fold(self, plain, augmented, fit)
         else:
-            scores, seen = Scores.empty(len(plain), 1), plain
+            scores, seen, folds = Scores.empty(len(plain), 1), plain, Folds.none(len(plain), plain.labels)
         for number, part in enumerate(self.rerank):
-            scores = part.fit(scores, seen, run=fit.run.child(f"rerank/{number}")).rerank(scores, seen)
+            scores = part.fit_held_out(scores, seen, folds, run=fit.run.child(f"rerank/{number}"))
 
     @property
     def depth(self) -> int:
         """Labels per document that re-rankers choose from; 0 without any."""
         return max((part.depth for part in self.rerank), default=0)
-
-    def out_of_fold(self, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus]:
-        """Shortlists of documents that the learner behind them did not see, and those documents.
-
-        On its own training documents a learner is nearly perfect, which would teach a re-ranker nothing. Small corpora
-        are split into four folds, of larger ones a quarter is held out: that many documents are enough, and the
-        learner is trained only once more.
-
-        plain      the documents, with features
-        augmented  what the learner is trained on: rows that an augmenter made stay in training, but for those made
-                   from documents that are held out
-        """
-        quarters = np.array_split(fit.run.rng("out-of-fold").permutation(len(plain)), 4)
-        folds = [np.sort(part) for part in (quarters if len(plain) <= ALL_FOLDS else quarters[:1]) if len(part)]
-        shortlists = []
-        for number, held_out in enumerate(folds):
-            fold = fit.child(f"fold/{number}").apart().with_valid(None)
-            rest = augmented.without_documents(plain.origins()[held_out])
-            learner = _Staged(self, self.learner.unfitted())
-            fold.train(learner, rest)
-            scores = learner.learner.score(plain.rows(held_out), self.depth, run=fold.run)
-            shortlists.append(scores.top(self.depth))
-        scores = Scores(np.concatenate([s.ids for s in shortlists]), np.concatenate([s.values for s in shortlists]))
-        return scores, plain.rows(np.concatenate(folds))
 
     # scoring
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
@@ -326,6 +301,15 @@ class Pipeline(Learner):
         parts |= {f"augment-{number}": part for number, part in enumerate(self.augment) if part.kept}
         return parts | {f"rerank-{number}": part for number, part in enumerate(self.rerank)}
 
+    def acted(self) -> dict[str, Any]:
+        """By the name of each part that has something to say; of two of a kind, the second has a number."""
+        said: dict[str, Any] = {}
+        for part in self.fitted_parts().values():
+            if found := part.acted():
+                name = name_of(part)
+                said[name if name not in said else f"{name} {len(said) + 1}"] = found
+        return said
+
     def state(self) -> dict[str, NDArray[Any]]:
         width = -1 if self.width_ is None else self.width_
         state: dict[str, NDArray[Any]] = {"pipeline": np.array([int(self.features_ is not None), width])}
@@ -370,25 +354,3 @@ class Pipeline(Learner):
 def _writes_texts(part: Augmenter) -> bool:
     """Whether an augmenter of the second stage makes new texts, whose features are to be made as those of the first."""
     return part.capabilities.judge and "texts" in part.capabilities.needs
-
-
-@dataclass
-class _Staged:
-    """A learner of one fold, with both stages: what a fit trains once and keeps."""
-
-    pipeline: Pipeline
-    learner: Learner
-
-    def learn(self, corpus: Corpus, fit: Fit) -> None:
-        self.pipeline._fit_learner(self.learner, corpus, fit, fold=True)
-
-    def config(self) -> list[Any]:
-        from longtail.registry import config_of
-
-        return [config_of(self.learner), *(config_of(part) for part in self.pipeline.augment)]
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return self.learner.state()
-
-    def restore(self, arrays: Arrays) -> None:
-        self.learner.restore(arrays)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from longtail.capabilities import CORPUS_SPACES
 from longtail.errors import UsageError
 from longtail.features.base import USUAL_FEATURES
+from longtail.learners.folds import folds_held_out
 from longtail.memory import give_back, resident
 from longtail.part import Part
 from longtail.plan import CORE, Plan, Sizes, Stage, holding, kept_of, named, narrowed, peak_of, refusal
@@ -46,12 +47,12 @@ def checked(pipeline: Pipeline, sizes: Sizes, run: Run) -> Run:
     return replace(run, at_once=plan.at_once)
 
 
-def narrowed_again(pipeline: Pipeline, sizes: Sizes, run: Run, all_folds: int) -> Run:
+def narrowed_again(pipeline: Pipeline, sizes: Sizes, run: Run) -> Run:
     """The same once features are made, when what the learner will see is known."""
     give_back()  # what was held while features were made
     if run.memory is None:
         return run
-    plan = narrowed(lambda own: of_learner(pipeline, sizes, own, all_folds), sizes, resident(), run)
+    plan = narrowed(lambda own: of_learner(pipeline, sizes, own), sizes, resident(), run)
     if not plan.fits:
         raise refusal(plan, _leaner(pipeline, sizes, run))
     return replace(run, at_once=plan.at_once)
@@ -71,7 +72,7 @@ def until_learner(pipeline: Pipeline, sizes: Sizes, run: Run) -> tuple[list[Stag
     return stages, sizes
 
 
-def of_learner(pipeline: Pipeline, sizes: Sizes, run: Run, all_folds: int) -> list[Stage]:
+def of_learner(pipeline: Pipeline, sizes: Sizes, run: Run) -> list[Stage]:
     """The learner with its second stages, and what re-rankers learn from: the learner once more, on folds."""
     learner = pipeline.learner
     stages = list(learner.plan(learner.readable_sizes(sizes), run))
@@ -82,9 +83,9 @@ def of_learner(pipeline: Pipeline, sizes: Sizes, run: Run, all_folds: int) -> li
             stages += named(name_of(part), part.plan_judged(learner, sizes, run))
             second = learner.plan_retune(learner.readable_sizes(tuned), run)
             stages += named("second stage", holding("documents", room, second))
-    if not any(part.capabilities.learns for part in pipeline.rerank):
+    quarters = folds_held_out(pipeline.rerank, sizes.documents)
+    if not quarters:
         return stages
-    quarters = 4 if sizes.documents <= all_folds else 1
     rest = sizes.part(sizes.documents * 3 // 4, sizes.frequency * 3 // 4)
     fold = holding("documents", rest.X_bytes + 12 * rest.pairs, learner.plan(learner.readable_sizes(rest), run))
     folds = Stage("re-rank folds", quarters * sum(stage.seconds for stage in fold), peak_of(fold))

@@ -19,6 +19,7 @@ from longtail.errors import UsageError
 from longtail.labels import LabelIndex
 from longtail.part import Arrays, checked_before, option
 from longtail.rerank.base import Reranker
+from longtail.rerank.held_out import Folds
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -35,6 +36,13 @@ class InversePropensity(Reranker):
 
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
         return self.for_labels(corpus.labels)
+
+    def fit_held_out(self, scores: Scores, corpus: Corpus, folds: Folds, *, run: Run | None = None) -> Scores:
+        self.fit(scores, corpus, run=run)
+        factors = folds.inverse_propensity(self.A, self.B) ** np.float32(self.strength)
+        factors /= factors.max(axis=1, keepdims=True)
+        values = np.where(scores.ids >= 0, scores.values * factors[folds.of[:, None], scores.ids], 0)
+        return Scores(scores.ids, values.astype(np.float32)).sorted()
 
     def for_labels(self, labels: LabelIndex) -> Self:
         self.q_ = labels.inverse_propensity(self.A, self.B)

@@ -1,4 +1,9 @@
-"""Kernels of RankNet: the residual blocks over a shortlist, the population-aware loss, and a pass of AdaGrad."""
+"""Kernels of RankNet: residual blocks over a shortlist, the population-aware loss, and a pass over documents.
+
+A block is one matrix, F = y + W y, or has a bottleneck, F = y + W2 relu(W1 y). Weights lie as rows of labels: W[i] is
+what label i reads of all labels, W1[j] what the units read of label j, W2[i] what label i reads of the units. Each row
+has a rate of its own (AdaGrad by rows), so that no second array of the size of the weights is held.
+"""
 
 from __future__ import annotations
 
@@ -6,74 +11,57 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.arrays import Bools, Floats, Ints, Longs, njit
-from longtail.corpus import Corpus
-from longtail.scores import Scores
-from longtail.sparse import pair_keys
+from longtail.arrays import Floats, Ints, Longs, njit
+
+#: What is read of a label below this is left out: it would move nothing.
+FAINT = np.float32(1e-2)
 
 
-class Shortlists(NamedTuple):
-    """n documents with k labels each.
+class Blocks(NamedTuple):
+    """float32 weights of the blocks: out (blocks, L, L) and inner (blocks, 0, 0) for matrices, both (blocks, L, V) with
+    a bottleneck."""
 
-    ids    int32 (n, k), padded with -1
-    start  float32 (n, k), F before the blocks
-    shift  float32 (n, k), what F has of the propensity: taken off before W1 reads F as a probability
-    truth  bool (n, k), which labels are right
+    out: Floats
+    inner: Floats
+
+
+class Squares(NamedTuple):
+    """float32 (blocks, L): sums of squared slopes of each row of the weights."""
+
+    out: Floats
+    inner: Floats
+
+
+class Lists(NamedTuple):
+    """n documents with k labels each, and their true labels.
+
+    ids     int32 (n, k), padded with -1
+    start   float32 (n, k), F before the blocks
+    indptr, labels  true labels of each document, listed or not, as of a csr matrix
     """
 
     ids: Ints
     start: Floats
-    shift: Floats
-    truth: Bools
-
-
-class Blocks(NamedTuple):
-    """Weights float32 (blocks, L, V) of the residual blocks."""
-
-    w1: Floats
-    w2: Floats
+    indptr: Longs
+    labels: Ints
 
 
 class LabelFacts(NamedTuple):
-    """Of each label, float32 (L,): its training count and its weight in the second term of the loss."""
+    """Of each label, float32 (folds, L): its count in the loss's first term, its weight in the second."""
 
     counts: Floats
     weight: Floats
 
 
-class LossSettings(NamedTuple):
-    """margin c, balance lambda, AdaGrad's rate, and how many natural logarithms one unit of F is (0: F is a score)."""
+class Loss(NamedTuple):
+    """margin c, balance lambda, rate, natural logarithms per unit of F (0: F is a score), and whether all wrong labels
+    of a shortlist are negatives."""
 
     margin: np.float32
     balance: np.float32
     rate: np.float32
     scale: np.float32
-
-
-def without_masked(scores: Scores, corpus: Corpus) -> Scores:
-    """The shortlists without pairs of weight 0, which are neither right nor wrong."""
-    if corpus.pair_weight is None:
-        return scores
-    masked = pair_keys(corpus.Y)[corpus.pair_weight == 0]
-    keys = np.arange(len(scores))[:, None] * corpus.n_labels + scores.ids
-    ids = np.where((scores.ids >= 0) & np.isin(keys, masked), np.int32(-1), scores.ids)
-    return Scores(ids, scores.values).sorted()
-
-
-def truth_of(scores: Scores, corpus: Corpus) -> Bools:
-    """Which shortlisted labels are true, bool (n, k)."""
-    truth = np.zeros(scores.ids.shape, dtype=bool)
-    _mark(corpus.Y.indptr.astype(np.int64), corpus.Y.indices, corpus.Y.data, scores.ids, truth)
-    return truth
-
-
-@njit(nogil=True, cache=True)
-def _mark(indptr: Longs, indices: Ints, data: Floats, ids: Ints, truth: Bools) -> None:
-    for d in range(len(ids)):
-        for b in range(ids.shape[1]):
-            for p in range(indptr[d], indptr[d + 1]):
-                if indices[p] == ids[d, b] and data[p] >= 0.5:
-                    truth[d, b] = True
+    listed: bool
 
 
 @njit(nogil=True, cache=True)
@@ -86,126 +74,226 @@ def _listed(ids: Ints) -> int:
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _block(
-    ids: Ints, F: Floats, shift: Floats, scale: np.float32, weights: Blocks, read: Floats, hidden: Floats
-) -> None:
-    """F becomes F + W2 relu(W1 p) over a shortlist; weights are those (L, V) of one block.
+def _read(F: Floats, size: int, scale: np.float32, read: Floats) -> None:
+    """What a block reads of the listed labels: F itself, or the value between 0 and 1 that F is the logit of."""
+    for b in range(size):
+        value = F[b] if scale == 0 else np.float32(1) / (np.float32(1) + np.exp((np.float32(1) - F[b]) * scale))
+        read[b] = value if value >= FAINT else np.float32(0)
 
-    read receives p, the probabilities F stands for (F itself where the scale is 0), hidden the units.
-    """
-    w1, w2 = weights.w1, weights.w2
-    width = w1.shape[1]
-    for v in range(width):
-        hidden[v] = 0
-    for b in range(len(ids)):
-        read[b] = F[b] if scale == 0 else min(np.float32(1), np.exp((F[b] - shift[b] - np.float32(1)) * scale))
-        row, value = w1[ids[b]], read[b]
-        for v in range(width):
-            hidden[v] += value * row[v]
-    for v in range(width):
-        hidden[v] = max(hidden[v], np.float32(0))
-    for b in range(len(ids)):
-        row = w2[ids[b]]
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _block(ids: Ints, size: int, wanted: Ints, F: Floats, weights: Blocks, read: Floats, hidden: Floats) -> None:
+    """F of the labels `ids` becomes F + W read, read being of the first `size` of them; wanted  0 for labels to skip"""
+    out, inner = weights
+    bottleneck = inner.shape[0] > 0
+    if bottleneck:
+        hidden[:] = 0
+        for b in range(size):
+            value = read[b]
+            if value != 0:
+                row = inner[ids[b]]
+                for v in range(len(row)):
+                    hidden[v] += value * row[v]
+        for v in range(len(hidden)):
+            hidden[v] = max(hidden[v], np.float32(0))
+    for o in range(len(ids)):
+        if wanted[o] == 0:
+            continue
+        row = out[ids[o]]
         total = np.float32(0)
-        for v in range(width):
-            total += row[v] * hidden[v]
-        F[b] += total
+        if bottleneck:
+            for v in range(len(row)):
+                total += row[v] * hidden[v]
+        else:
+            for b in range(size):
+                if read[b] != 0:
+                    total += row[ids[b]] * read[b]
+        F[o] += total
 
 
 @njit(nogil=True, cache=True)
-def forward(lists: Shortlists, blocks: Blocks, scale: np.float32) -> Floats:
+def forward(ids: Ints, start: Floats, blocks: Blocks, scale: np.float32) -> Floats:
     """F (n, k) after all blocks."""
-    F = lists.start.copy()
+    F = start.copy()
     read = np.zeros(F.shape[1], dtype=np.float32)
-    hidden = np.zeros(blocks.w1.shape[2], dtype=np.float32)
+    hidden = np.zeros(blocks.inner.shape[2], dtype=np.float32)
+    wanted = np.ones(F.shape[1], dtype=np.int32)
     for d in range(len(F)):
-        size = _listed(lists.ids[d])
-        for block in range(blocks.w1.shape[0]):
-            own = Blocks(blocks.w1[block], blocks.w2[block])
-            _block(lists.ids[d, :size], F[d], lists.shift[d], scale, own, read, hidden)
+        size = _listed(ids[d])
+        for block in range(len(blocks.out)):
+            _read(F[d], size, scale, read)
+            own = Blocks(blocks.out[block], blocks.inner[block])
+            _block(ids[d, :size], size, wanted, F[d], own, read, hidden)
     return F
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def loss_gradient(ids: Ints, F: Floats, truth: Bools, labels: LabelFacts, settings: LossSettings, out: Floats) -> float:
-    """The loss of one document's shortlist; out receives its derivative by F."""
-    loss = np.float32(0)
-    size, n_true = len(ids), 0
-    for b in range(size):
-        out[b] = 0
-        n_true += truth[b]
-    n_wrong = size - n_true
-    pairs = n_true * (n_true - 1)
+def loss_gradient(F: Floats, role: Ints, counts: Floats, weight: Floats, loss: Loss, out: Floats) -> float:
+    """The loss of one document; out receives its derivative by F.
+
+    role  1 of true labels, -1 of wrong ones, 0 of labels that the loss leaves out
+    """
+    total = np.float32(0)
+    size = len(F)
+    out[:size] = 0
     for i in range(size):
-        if not truth[i]:
+        if role[i] != 1:
             continue
         for j in range(size):
-            if j == i:
-                continue
-            if truth[j]:
-                n_i, n_j = labels.counts[ids[i]], labels.counts[ids[j]]
-                if n_i > n_j and F[i] > F[j]:
-                    # each unordered pair comes twice in the double sum, once with each sign of both factors
-                    share = np.float32(2) * (n_i - n_j) / (n_i + n_j) / np.float32(pairs)
-                    loss += share * (F[i] - F[j])
+            if role[j] == 1:
+                if counts[i] > counts[j] and F[i] > F[j]:
+                    # each pair comes twice in the double sum, once with each sign of both factors
+                    share = np.float32(2) * (counts[i] - counts[j]) / (counts[i] + counts[j])
+                    total += share * (F[i] - F[j])
                     out[i] += share
                     out[j] -= share
-            elif F[j] - F[i] + settings.margin > 0:
-                share = settings.balance * labels.weight[ids[i]] / np.float32(n_true * n_wrong)
-                loss += share * (F[j] - F[i] + settings.margin)
+            elif role[j] == -1 and F[j] - F[i] + loss.margin > 0:
+                share = loss.balance * weight[i]
+                total += share * (F[j] - F[i] + loss.margin)
                 out[j] += share
                 out[i] -= share
-    return float(loss)
+    return float(total)
+
+
+@njit(nogil=True, cache=True)
+def _chosen(ids: Ints, true: Ints, drawn: Ints, listed: bool, place: Ints, all_ids: Ints, role: Ints) -> int:
+    """Labels that the loss is taken over: the shortlist, then true labels and drawn ones that are not on it.
+
+    place  (L,) of -1, which it is again afterwards; returns how many they are
+    """
+    size = _listed(ids)
+    count = size
+    for b in range(size):
+        all_ids[b] = ids[b]
+        role[b] = -1 if listed else 0
+        place[ids[b]] = b
+    for label in true:
+        if place[label] < 0:
+            place[label] = count
+            all_ids[count] = label
+            count += 1
+        role[place[label]] = 1
+    for label in drawn:
+        if place[label] < 0:
+            place[label] = count
+            all_ids[count] = label
+            role[count] = -1
+            count += 1
+        elif role[place[label]] == 0:
+            role[place[label]] = -1
+    for b in range(count):
+        place[all_ids[b]] = -1
+    return count
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _step(
+    row: Floats, read: Floats, at: Ints, slope: np.float32, squares: Floats, which: int, rate: np.float32
+) -> None:
+    """One step down for a row of a matrix, whose derivative is slope times what was read."""
+    norm = np.float32(0)
+    for b in range(len(read)):
+        norm += read[b] * read[b]
+    squares[which] += slope * slope * norm
+    step = rate * slope / np.sqrt(squares[which])
+    for b in range(len(read)):
+        if read[b] != 0:
+            row[at[b]] -= step * read[b]
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _back(
+    ids: Ints, size: int, slope: Floats, weights: Blocks, squares: Squares, read: Floats, hidden: Floats,
+    rate: np.float32, passed: Floats, back: Floats,
+) -> None:  # fmt: skip
+    """Steps for one block; passed receives the derivative of the loss by what it read of the listed labels."""
+    out, inner = weights
+    passed[:size] = 0
+    back[:] = 0
+    width = out.shape[1]
+    for o in range(len(ids)):
+        s = slope[o]
+        if s == 0:
+            continue
+        row = out[ids[o]]
+        if len(inner) == 0:
+            for b in range(size):
+                passed[b] += s * row[ids[b]]
+            _step(row, read[:size], ids, s, squares.out, ids[o], rate)
+            continue
+        norm = np.float32(0)
+        for v in range(width):
+            back[v] += s * row[v]
+            norm += hidden[v] * hidden[v]
+        squares.out[ids[o]] += s * s * norm
+        step = rate * s / np.sqrt(squares.out[ids[o]])
+        for v in range(width):
+            row[v] -= step * hidden[v]
+    if len(inner) == 0:
+        return
+    norm = np.float32(0)
+    for v in range(width):
+        if hidden[v] <= 0:
+            back[v] = 0
+        norm += back[v] * back[v]
+    for b in range(size):
+        row, value = inner[ids[b]], read[b]
+        for v in range(width):
+            passed[b] += back[v] * row[v]
+        if value == 0 or norm == 0:
+            continue
+        squares.inner[ids[b]] += value * value * norm
+        step = rate * value / np.sqrt(squares.inner[ids[b]])
+        for v in range(width):
+            row[v] -= step * back[v]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def one_pass(
-    order: Longs, lists: Shortlists, labels: LabelFacts, blocks: Blocks, squares: Blocks, settings: LossSettings
-) -> None:
-    """One pass of AdaGrad, document by document; squares are sums of squared steps, like the weights."""
-    count, _, width = blocks.w1.shape
+    order: Longs, drawn: Ints, fold: Longs, lists: Lists, labels: LabelFacts, blocks: Blocks, squares: Squares,
+    loss: Loss,
+) -> float:  # fmt: skip
+    """One pass, document by document, each with the labels drawn for it; returns the sum of the losses on the way."""
+    count, n_labels = blocks.out.shape[:2]
     k = lists.ids.shape[1]
-    F = np.zeros(k, dtype=np.float32)
-    read = np.zeros((count, k), dtype=np.float32)
-    hidden = np.zeros((count, width), dtype=np.float32)
-    back = np.zeros(width, dtype=np.float32)
-    slope = np.zeros(k, dtype=np.float32)
-    rate, scale = settings.rate, settings.scale
-    for d in order:
+    most = k + drawn.shape[1] + np.max(np.diff(lists.indptr)) if len(order) else k
+    place = np.full(n_labels, np.int32(-1))
+    ids, role, listed = np.zeros(most, np.int32), np.zeros(most, np.int32), np.ones(most, np.int32)
+    F, slope = np.zeros(most, np.float32), np.zeros(most, np.float32)
+    counts, weight = np.zeros(most, np.float32), np.zeros(most, np.float32)
+    read = np.zeros((count, k), np.float32)
+    hidden = np.zeros((count, blocks.inner.shape[2]), np.float32)
+    passed, back = np.zeros(k, np.float32), np.zeros(blocks.inner.shape[2], np.float32)
+    total = 0.0
+    for number in range(len(order)):
+        d = order[number]
+        true = lists.labels[lists.indptr[d] : lists.indptr[d + 1]]
+        n = _chosen(lists.ids[d], true, drawn[number], loss.listed, place, ids, role)
         size = _listed(lists.ids[d])
-        ids = lists.ids[d, :size]
-        F[:size] = lists.start[d, :size]
+        lowest = np.float32(0)
+        for b in range(n):
+            F[b] = lists.start[d, b] if b < size else lowest
+            counts[b] = labels.counts[fold[d], ids[b]]
+            weight[b] = labels.weight[fold[d], ids[b]]
         for block in range(count):
-            own = Blocks(blocks.w1[block], blocks.w2[block])
-            _block(ids, F, lists.shift[d], scale, own, read[block], hidden[block])
-        if loss_gradient(ids, F, lists.truth[d], labels, settings, slope) == 0:
+            _read(F, size, loss.scale, read[block])
+            # labels that the loss leaves out are read by a block behind, if there is one
+            wanted = role if block == count - 1 else listed
+            own = Blocks(blocks.out[block], blocks.inner[block])
+            _block(ids[:n], size, wanted, F, own, read[block], hidden[block])
+        here = loss_gradient(F[:n], role[:n], counts, weight, loss, slope)
+        if here == 0:
             continue
+        total += here
         for block in range(count - 1, -1, -1):
-            h = hidden[block]
-            back[:] = 0
+            own, grown = (
+                Blocks(blocks.out[block], blocks.inner[block]),
+                Squares(squares.out[block], squares.inner[block]),
+            )
+            _back(ids[:n], size, slope, own, grown, read[block], hidden[block], loss.rate, passed, back)
             for b in range(size):
-                s = slope[b]
-                if s == 0:
-                    continue
-                row, squared = blocks.w2[block, ids[b]], squares.w2[block, ids[b]]
-                for v in range(width):
-                    back[v] += s * row[v]
-                    step = s * h[v]
-                    squared[v] += step * step
-                    row[v] -= rate * step / np.sqrt(squared[v])
-            for v in range(width):
-                if h[v] <= 0:
-                    back[v] = 0
-            for b in range(size):
-                value = read[block, b]
-                row, squared = blocks.w1[block, ids[b]], squares.w1[block, ids[b]]
-                passed = np.float32(0)
-                for v in range(width):
-                    passed += back[v] * row[v]
-                    step = value * back[v]
-                    squared[v] += step * step
-                    row[v] -= rate * step / np.sqrt(squared[v])
-                if scale == 0:
-                    slope[b] += passed
-                elif value < 1:
-                    slope[b] += passed * value * scale
+                if loss.scale == 0:
+                    slope[b] += passed[b]
+                else:
+                    slope[b] += passed[b] * read[block, b] * (np.float32(1) - read[block, b]) * loss.scale
+    return total

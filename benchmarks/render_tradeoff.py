@@ -1,0 +1,127 @@
+"""Tables and picture of benchmarks/tradeoff.py; `render.py` puts them in their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from render_pictures import OURS, panels, png
+from render_quality import Results, machine_line, mean_and_spread, tail_groups
+
+CALIBRATION = "calibration"
+#: Curves of the picture: name, settings in the order of their strength, colour.
+_CURVES = (
+    ("inverse-propensity", ["plain", *(f"inverse-propensity {s}" for s in ("0.25", "0.5", "0.75", "1"))], "#E69F00"),
+    ("calibrated-propensity", [f"calibrated-propensity {s}" for s in ("0", "0.5", "1")], OURS),
+)
+#: Single points of the picture: setting, mark, colour.
+_POINTS = (
+    ("calibrated-propensity", "*", OURS),
+    ("ranknet", "s", "#CC79A7"),
+    ("ranknet weighted", "D", "#D55E00"),
+    ("calibrated-propensity + ranknet", "P", "#009E73"),
+    ("calibrated-propensity + ranknet weighted", "X", "#56B4E9"),
+)
+
+
+def tradeoff_section(results: Results) -> str:
+    """All settings of each corpus and learner; RankNet's blocks by their norm."""
+    groups = tail_groups(results)
+    parts = []
+    for corpus, learner in dict.fromkeys((corpus, learner) for corpus, learner, _ in groups):
+        lines = [
+            f"**{corpus}, {learner}**",
+            "",
+            "| re-ranking | P@1 | PSP@1 | PSP@5 | sd P@1, PSP@1 | tail recall@5 | what was learnt |",
+            "|---|--:|--:|--:|--:|--:|---|",
+        ]
+        for (c, name, setting), rows in groups.items():
+            if (c, name) == (corpus, learner) and setting != CALIBRATION:
+                lines.append(_line(setting, rows))
+        parts.append("\n".join(lines))
+    return "\n\n".join([*parts, _made(results)])
+
+
+def _line(setting: str, rows: list[Results]) -> str:
+    figures = [row["figures"] for row in rows]
+    means = [mean_and_spread(each[metric] for each in figures) for metric in ("P@1", "PSP@1", "PSP@5")]
+    spread = f"{means[0][1]:.2f}, {means[1][1]:.2f}" if len(rows) > 1 else ""
+    tail = mean_and_spread(each["bands"]["tail"]["recall@5"] for each in figures)[0]
+    shown = " | ".join(f"{mean:.2f}" for mean, _ in means)
+    return f"| {setting} | {shown} | {spread} | {tail:.1f} | {_learnt(rows)} |"
+
+
+def _learnt(rows: list[Results]) -> str:
+    """What the re-rankers of all seeds say of themselves."""
+    said = []
+    for part in rows[0]["acted"]:
+        every = [row["acted"][part] for row in rows]
+        if "blocks kept" in every[0]:
+            kept = sum(each["blocks kept"] for each in every)
+            norms = ", ".join(f"{each['norm']:.1f}" for each in every)
+            said.append(f"blocks kept {kept} of {len(every)}, norm {norms}")
+        elif every[0]:
+            said.append("share, exponent " + "; ".join(f"{each['share']:g}, {each['exponent']:g}" for each in every))
+    return "; ".join(said)
+
+
+def calibration_section(results: Results) -> str:
+    """By training count of the label: how often listed labels are right, and how probable they were said to be."""
+    head = ["| corpus, learner | training count | pairs | right | p, counts of the whole | p, counts of folds |",
+            "|---|---|--:|--:|--:|--:|"]  # fmt: skip
+    lines = []
+    for (corpus, learner, setting), rows in tail_groups(results).items():
+        if setting != CALIBRATION:
+            continue
+        for band in rows[0]["bands"]:
+            found = [row["bands"][band] for row in rows]
+            pairs = sum(each["pairs"] for each in found)
+            shares = [
+                sum(each[key] * each["pairs"] for each in found) / max(pairs, 1) for key in ("right", "before", "after")
+            ]
+            shown = " | ".join(f"{share:.4f}" for share in shares)
+            lines.append(f"| {corpus}, {learner} | {band} | {pairs:,} | {shown} |")
+    return "\n".join([*head, *lines, "", f"The first ten labels of test documents. {_made(results)}"])
+
+
+def _made(results: Results) -> str:
+    seeds = sorted({len(rows) for rows in tail_groups(results).values()})
+    return (
+        f"Means over {'-'.join(map(str, seeds))} seeds, test split; tail: labels with 1 to 5 training documents. "
+        f"{machine_line(results)} Made by `{results['command']}`."
+    )
+
+
+def tradeoff_picture(results: Results) -> bytes:
+    """P@1 against PSP@1 and PSP@5: curves over strengths, and what chooses by itself as points."""
+    groups = tail_groups(results)
+    learner = "parabel"
+    corpora = [c for c in dict.fromkeys(c for c, _, _ in groups) if (c, learner, "plain") in groups]
+    metrics = ("PSP@1", "PSP@5")
+    figure, axes = panels(len(metrics), max(len(corpora), 1), (4.4 * max(len(corpora), 1), 7.2))
+    for place, (metric, corpus) in enumerate((metric, corpus) for metric in metrics for corpus in corpora):
+        axis = axes[place]
+
+        def point(setting: str, corpus: str = corpus, metric: str = metric) -> tuple[float, float] | None:
+            rows = groups.get((corpus, learner, setting))
+            found = rows and [mean_and_spread(row["figures"][m] for row in rows)[0] for m in (metric, "P@1")]
+            return (found[0], found[1]) if found else None
+
+        for name, settings, colour in _CURVES:
+            _draw(axis, [point(setting) for setting in settings], "-o", colour, f"{name}, by strength")
+        for setting, mark, colour in _POINTS:
+            _draw(axis, [point(setting)], mark, colour, setting)
+        axis.set_title(f"{corpus}, Parabel, 1 tree", fontsize=10)
+        axis.set_xlabel(metric, fontsize=8)
+        axis.set_ylabel("P@1", fontsize=8)
+        axis.tick_params(labelsize=7)
+        axis.grid(alpha=0.25)
+    axes[0].legend(fontsize=6)
+    figure.suptitle("Precision against rare labels: right and up is better", fontsize=11)
+    figure.tight_layout()
+    return png(figure)
+
+
+def _draw(axis: Any, points: list[tuple[float, float] | None], style: str, colour: str, name: str) -> None:
+    known = [point for point in points if point is not None]
+    if known:
+        axis.plot(*zip(*known, strict=True), style, markersize=6, color=colour, label=name)

@@ -1,0 +1,83 @@
+"""What re-rankers learn from: shortlists of documents that the learner behind them did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.corpus import Corpus
+from longtail.fit import Fit
+from longtail.learners.base import Learner
+from longtail.part import Arrays
+from longtail.registry import config_of
+from longtail.rerank.base import Reranker
+from longtail.rerank.held_out import Folds
+from longtail.run import Run
+from longtail.scores import Scores
+
+if TYPE_CHECKING:
+    from longtail.learners.pipeline import Pipeline
+
+#: Folds that documents are split into.
+FOLDS = 4
+#: Up to this many documents all folds are held out in turn; beyond, only the first, unless a re-ranker asks for all.
+ALL_FOLDS = 20_000
+
+
+def folds_held_out(rerankers: Sequence[Reranker], documents: int) -> int:
+    """How many of the folds are held out, each for one more training of the learner; 0 where no re-ranker learns."""
+    learning = [part for part in rerankers if part.capabilities.learns]
+    if not learning:
+        return 0
+    return FOLDS if documents <= ALL_FOLDS or any(part.all_folds for part in learning) else 1
+
+
+def rows_of_folds(folds: int, documents: int, run: Run) -> list[NDArray[np.int64]]:
+    """The documents of the first so many folds, drawn at random."""
+    parts = np.array_split(run.rng("out-of-fold").permutation(documents), FOLDS)
+    return [np.sort(rows) for rows in parts[:folds] if len(rows)]
+
+
+def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus, Folds]:
+    """Shortlists of documents that the learner behind them did not see, those documents, and what it saw instead.
+
+    On its own training documents a learner is nearly perfect, which would teach a re-ranker nothing.
+
+    plain      the documents, with features
+    augmented  what the learner is trained on: rows that an augmenter made stay in training, but for those made from
+               documents that are held out
+    """
+    held_out = rows_of_folds(folds_held_out(pipeline.rerank, len(plain)), len(plain), fit.run)
+    shortlists = []
+    for number, rows in enumerate(held_out):
+        fold = fit.child(f"fold/{number}").apart().with_valid(None)
+        staged = _Staged(pipeline, pipeline.learner.unfitted())
+        fold.train(staged, augmented.without_documents(plain.origins()[rows]))
+        scores = staged.learner.score(plain.rows(rows), pipeline.depth, run=fold.run)
+        shortlists.append(scores.top(pipeline.depth))
+    scores = Scores.stacked(shortlists, max(pipeline.depth, 1))
+    return scores, plain.rows(np.concatenate(held_out)), Folds.held_out(held_out, plain)
+
+
+@dataclass
+class _Staged:
+    """A learner of one fold, with both stages: what a fit trains once and keeps."""
+
+    pipeline: Pipeline
+    learner: Learner
+
+    def learn(self, corpus: Corpus, fit: Fit) -> None:
+        self.pipeline.fit_learner(self.learner, corpus, fit, fold=True)
+
+    def config(self) -> list[Any]:
+        return [config_of(self.learner), *(config_of(part) for part in self.pipeline.augment)]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return self.learner.state()
+
+    def restore(self, arrays: Arrays) -> None:
+        self.learner.restore(arrays)

@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import glas
+import label_strength
 import label_text
 import lsfa
 import neural_tail
@@ -22,8 +25,10 @@ import tail
 import tailmix
 import xda
 from longtail.corpus import Corpus
+from longtail.labels import LabelIndex
 from longtail.recipe import Recipe
 from longtail.registry import config_of
+from longtail.scores import Scores
 
 BENCHMARKS = Path(tail.__file__).parent
 
@@ -93,7 +98,34 @@ def test_a_row_of_lsfa_takes_the_first_stage_that_is_there(tmp_path: Path, monke
 def test_label_text_rows_have_taggers(row: dict[str, Any]) -> None:
     tagger = label_text.tagger_of(row, 1000)
     assert (tagger.seed, tagger.threads) == (row["seed"], 1)
-    assert bool(tagger.augment) == (row["setting"] not in ("plain", "published"))
+    assert bool(tagger.augment) == (row["setting"] not in ("plain", "published", "published-before"))
+
+
+@pytest.mark.parametrize("learner", label_text.PUBLISHED)
+def test_published_pipelines_have_parts_that_they_had_not_before(learner: str) -> None:
+    now, before = (label_text.published(learner, more).learner for more in ("", "-before"))
+    assert now != before and now["part"] == before["part"]
+
+
+def test_strengths_are_searched_on_titles_held_out() -> None:
+    rng = np.random.default_rng(0)
+    starts = ["the life of a man", "on the origin of species", "a history of the world", "poems"]
+    texts = [f"{starts[n % 4]} {n}" for n in range(40)] + [f"title {n}" for n in range(60)]
+    Y = sp.csr_matrix(rng.random((100, 5)) < 0.5, dtype=np.float32)
+    train, asked = label_strength.divided(Corpus(labels=LabelIndex(list("abcde")), Y=Y, texts=texts), 1)
+    assert len(train) + len(asked) == 100 and 15 <= len(asked) <= 40 and train.labels.documents == len(train)
+    first = {" ".join(text.split()[:5]) for text in train.texts or []}
+    assert not first & {" ".join(text.split()[:5]) for text in asked.texts or []}
+    for row in label_strength.rows():
+        assert row["setting"] in label_strength.AUGMENT and row["learner"] in label_strength.KINDS.values()
+
+
+def test_recall_of_labels_that_nobody_learnt() -> None:
+    """Label 2 has no training document: of its two documents one has it among the two best."""
+    labels = LabelIndex(list("abc")).with_counts(np.array([3, 1, 0]), 4)
+    Y = sp.csr_matrix(np.array([[1, 0, 1], [0, 0, 1]], dtype=np.float32))
+    scores = Scores(np.array([[0, 2], [0, 1]], np.int32), np.array([[2, 1], [2, 1]], np.float32))
+    assert label_strength.unseen_recall(scores, Corpus(labels=labels, Y=Y, texts=["x", "y"]), 2) == 50
 
 
 def test_one_tree_is_a_setting_of_the_recipes() -> None:

@@ -112,6 +112,7 @@ class NeuralLearner(Learner):
             if "label texts" in part.capabilities.needs and not self.gives_label_texts:
                 raise UsageError(f"'{name_of(self)}' does not read the labels' texts, which '{name_of(part)}' needs")
         head.check_encoder(encoder)
+        shortlist.check_encoder(encoder)
         if not head.starts_from_documents:
             self._refuse_idle("start", f"the head '{name_of(head)}' starts its label vectors from documents")
         if not encoder.trains_words:

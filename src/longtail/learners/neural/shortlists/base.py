@@ -23,7 +23,7 @@ from longtail.sparse import pieces_of, starts_of
 
 if TYPE_CHECKING:
     from longtail.learners.neural.base import NeuralLearner
-    from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
     from longtail.learners.neural.heads.base import HeadNetwork
     from longtail.learners.neural.training.network import Network
     from longtail.learners.neural.training.task import Task
@@ -44,6 +44,9 @@ class Shortlist(Part, ABC):
     """How a network over all labels is trained, kept and asked: which labels each document meets."""
 
     kind: ClassVar[str] = "shortlist"
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        """Refuses options that this encoder leaves without any effect."""
 
     def shown(self, sizes: Sizes, batch: int) -> tuple[int, bool]:
         """Labels that a batch's loss is taken over, and whether each document has as many of its own."""

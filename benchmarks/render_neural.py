@@ -24,7 +24,7 @@ NAMES = {
     "ssmix": "SSMix",
     "no-start": "label vectors start at random",
     "no-skip": "no word embeddings beside the LSTM",
-    "as-published": "as published (two shared layers, GloVe, rate 0.001), equal steps",
+    "as-published": "as published for small corpora (one shared layer, GloVe, rate 0.001), equal steps",
 }
 
 

@@ -180,7 +180,7 @@ register("lsfa", "augmenter", "longtail.augment.lsfa:Lsfa", "classifier", _LSFA,
 register("contrastive", "augmenter", "longtail.augment.contrastive:Contrastive", "context", _LSFA,
          "Context vectors drawn to their label's prototype, beside cross entropy", "neural")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
-         "Context vectors of rare labels mixed with a neighbour's; no gain measured", "neural")
+         "Context vectors of rare labels mixed with a neighbour's; in place -0.1 and -0.3 PSP@5 here", "neural")
 register("glas", "augmenter", "longtail.augment.glas:Glas", "labels", "GLaS, Guo et al. 2019",
          "Label vectors held as similar as labels are in the documents, beside the loss", "neural")
 register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",

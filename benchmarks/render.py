@@ -39,6 +39,7 @@ import render_pictures as drawn
 import render_quality as quality
 import render_rare as rare
 import render_scale as scale
+import render_tailmix as tailmix
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
 
@@ -164,6 +165,10 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
+    for name in ("tailmix", "glas"):
+        if name in all_results:
+            known[f"{name}-search"] = partial(tailmix.tailmix_search_section, all_results[name])
+            known[f"{name}-test"] = partial(tailmix.tailmix_test_section, all_results[name])
     if "lsfa" in all_results:
         known["lsfa"] = partial(lsfa.lsfa_section, all_results["lsfa"])
         known["lsfa-search"] = partial(lsfa.lsfa_search_section, all_results["lsfa"])

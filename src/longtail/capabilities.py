@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: The places in a fit where an augmenter may work, in the order they come.
-SPACES = ("texts", "features", "tokens", "hidden", "context", "classifier")
+SPACES = ("texts", "features", "tokens", "hidden", "context", "classifier", "labels")
 
 #: Spaces whose augmenters rewrite the corpus before the learner sees it; the others are hooks inside a neural fit.
 CORPUS_SPACES = ("texts", "features")

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import glas
 import label_strength
 import label_text
 import lsfa
@@ -21,6 +22,7 @@ import neural_tail
 import peers_rows
 import quality
 import tail
+import tailmix
 import xda
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
@@ -189,3 +191,78 @@ def test_xda_rows_have_taggers(row: dict[str, Any]) -> None:
     assert config_of(tagger.learner)["part"] == row["learner"] and tagger.threads == 1
     assert bool(tagger.augment) == (row["setting"] != "plain")
     assert row["setting"] not in xda.SEARCHED or row["corpus"].endswith(xda.HELD_OUT), "never on test documents"
+
+
+@pytest.mark.parametrize(("runner", "part"), [(tailmix, "tailmix"), (glas, "glas")])
+def test_rows_of_tailmix_and_glas_have_taggers(runner: Any, part: str) -> None:
+    for row in runner.rows():
+        tagger = runner.tagger_of(row)
+        assert tagger.threads == 1 and [config_of(each)["part"] for each in tagger.augment] == (
+            [] if row["setting"] == "plain" else [part]
+        )
+
+
+def test_the_search_of_tailmix_covers_its_forms() -> None:
+    assert len(tailmix.GRID) == 2 * 3 * 3 * 2 and set(tailmix.FEWER) <= set(tailmix.GRID) <= set(tailmix.SEARCHED)
+    row = {"corpus": "vuln-libraries-held-out", "learner": "bag", "seed": 0}
+    taggers = {repr(tailmix.tagger_of({**row, "setting": name})) for name in tailmix.SEARCHED}
+    assert len(taggers) == len(tailmix.SEARCHED), "no two settings are the same"
+    (hook,) = tailmix.tagger_of({**row, "setting": "max additive 0.2 M3"}).augment
+    assert (hook.partners, hook.most, hook.alpha, hook.rarest, hook.folded) == (3, 1, 0.2, None, False)
+
+
+def test_finalists_are_the_best_on_held_out_documents() -> None:
+    def done(worth: dict[str, float]) -> dict[str, Any]:
+        return {
+            f"vuln-libraries-held-out/bag/{name}/0": {"figures": {"PSP@3": value, "PSP@5": 50.0}}
+            for name, value in worth.items()
+        }
+
+    some = {"max additive 0.4 M1": 3.0, "literal in-place 0.4 M1": 1.0, "max in-place 0.4 M1": 2.0}
+    best = ("max additive 0.4 M1", "max in-place 0.4 M1")
+    assert tailmix.finalists("vuln-libraries", "bag", done(some)) == ()
+    assert tailmix.finalists("vuln-libraries", "bag", done(some), complete=False) == best
+    everything = dict.fromkeys(tailmix.SEARCHED, 0.0) | some
+    assert tailmix.finalists("vuln-libraries", "bag", done(everything)) == best
+    assert glas.best("vuln-libraries", {}) == ()
+
+
+def test_a_row_of_tailmix_says_what_was_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from longtail.data.synthetic import synthetic
+
+    def small(name: str, data: Path) -> tuple[Corpus, Corpus]:
+        made = synthetic(documents=120, labels=20, words=200, words_per_document=8, texts=True, seed=0)
+        return made.rows(range(90)).counted(), made.rows(range(90, 120))  # type: ignore[arg-type]
+
+    learner = {"part": "attentionxml", "encoder": {"part": "bag", "size": 8}, "epochs": 1}
+    for runner, setting, said in ((tailmix, "max additive 0.4 M1", "pairs"), (glas, "weight 10", "steps")):
+        monkeypatch.setattr(runner, "corpora", small)
+        monkeypatch.setitem(runner.LEARNERS, ("vuln-libraries", "bag"), learner)
+        row = {"row": "x", "corpus": "vuln-libraries-held-out", "learner": "bag", "setting": setting, "seed": 0}
+        measured = runner.measure(row, Path())
+        assert measured["statistics"][said] > 0 and "PSP@3" in measured["figures"]
+
+
+def test_tables_of_tailmix() -> None:
+    import render_tailmix
+
+    def row(corpus: str, setting: str, seed: int, value: float) -> dict[str, Any]:
+        names = [f"{metric}@{k}" for metric in ("P", "PSP") for k in (1, 3, 5)]
+        made = {"corpus": corpus, "learner": "bag", "setting": setting, "seed": seed}
+        return {**made, "figures": dict.fromkeys(names, value), "statistics": {"without_neighbour": 0.25}}
+
+    held, test = "vuln-libraries-held-out", "vuln-libraries"
+    rows = [row(held, "plain", 0, 50), row(held, "best", 0, 51.5)]
+    rows += [row(test, "plain", seed, 40) for seed in range(3)] + [
+        row(test, "best", seed, 40 + seed) for seed in (0, 2)
+    ]
+    machine = {"cores": 2, "cpu": "a CPU", "memory_gb": 4.0, "system": "Linux", "python": "3.11"}
+    results = {"command": "python benchmarks/tailmix.py", "machine": machine, "rows": rows}
+    assert "| bag: best | 51.50/51.50/51.50 | 51.50/51.50/51.50 | +1.50, +1.50, +1.50 | 25 % |" in (
+        render_tailmix.tailmix_search_section(results)
+    )
+    shown = render_tailmix.tailmix_test_section(results)
+    assert (
+        "| bag: best | 2 | 41.00/41.00/41.00 | 41.00/41.00/41.00 | +1.00 ± 1.41," in shown and "held out" not in shown
+    )

@@ -131,6 +131,7 @@ BASES: dict[str, Config] = {
     "tailmix": {"rarest": None, "neighbours": 4},
     "lsfa": {"hidden": 16, "latent": 4, "epochs": 3},
     "contrastive": {"start": 0.0},
+    "glas": {"most": 5},
     "ssmix": {"warm_up": 0.0},
 }  # fmt: skip
 #: What must be set beside an option for it to count, where that is for the learner to refuse and not for `only`.

@@ -37,11 +37,13 @@ def _names(method: str) -> dict[str, str]:
 def _best(groups: Any, corpus: str, learner: str, method: str) -> str:
     """The strength of the largest worth among those that all seeds have."""
     found = {s: groups.get((corpus, learner, f"{method}-{s}"), []) for s in STRENGTHS}
-    most = max(map(len, found.values()), default=0)
+    most = max(map(len, found.values()))
+    if not most:
+        return ""
     known = {
         s: statistics.fmean(worth(row["figures"]) for row in rows) for s, rows in found.items() if len(rows) == most
     }
-    if not most or len(known) < len(STRENGTHS):
+    if len(known) < len(STRENGTHS):
         return ""
     return max(known, key=lambda strength: known[strength])
 

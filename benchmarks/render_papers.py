@@ -24,6 +24,7 @@ FOLDER = Path(__file__).resolve().parent / "published"
 NO_CORPUS = ("row", "recipe", "ours", "path", "command", "result")
 #: Modules behind commands that make rows.
 RUNNERS = {
+    "python benchmarks/tradeoff.py": "tradeoff",
     "python benchmarks/neural_tail.py": "neural_tail",
     "python benchmarks/tail.py": "tail",
     "python benchmarks/tail_rivals.py": "tail_rivals",

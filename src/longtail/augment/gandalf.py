@@ -108,7 +108,7 @@ class Gandalf(GraphAugmenter):
             (np.ones(len(points), np.float32), points, np.arange(len(points) + 1)), (len(points), len(names))
         )
         return corpus.with_rows(
-            texts=[corpus.labels.text(label) for label in points],
+            texts=[corpus.labels.text(label) for label in points.tolist()],
             Y=own + soft[points],
-            ids=[f"gandalf/{names[label]}" for label in points],
+            ids=[f"gandalf/{names[label]}" for label in points.tolist()],
         )

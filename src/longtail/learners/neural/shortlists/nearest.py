@@ -96,7 +96,8 @@ class NearestLabels:
             raise ValueError("centroids and their labels do not fit")
         if len(np.unique(label)) != n_labels or label.min() < 0 or label.max() >= n_labels:
             raise ValueError("there is not a centroid per label")
-        documents, labels = np.empty((0, width), np.float32), sp.csr_matrix((0, n_labels), dtype=np.float32)
+        documents = np.empty((0, width), np.float32)
+        labels = sp.csr_matrix(sp.coo_array((0, n_labels), dtype=np.float32))
         if nearness.documents:
             documents, labels = _documents(n_labels, width, arrays)
         return cls(nearness, n_labels, made, label, documents, labels)

@@ -18,9 +18,13 @@ NAMES = {
     "copies": "control: real features again",
     "noise": "control: noise around prototypes",
     "covariance": "control: the head's covariance around prototypes",
+    "only-retuned": "classifier tuned again, no contrastive loss",
+    "only-copies": "real features again, no contrastive loss",
     "printed": "LSFA as printed",
     "code": "LSFA as its code has it",
 }
+#: Learners beside it.
+RIVALS = {"httn": "HTTN", "lsan": "LSAN", "xml-cnn": "XML-CNN", "one-vs-all": "one-vs-all (linear)"}
 #: How like real features the made-up ones were.
 CHECKS = ("spread", "spread_low", "spread_high", "cosine", "cosine_low")
 
@@ -29,6 +33,7 @@ def lsfa_section(results: Results) -> str:
     """Tables on test documents, and whether made-up features are like real ones."""
     corpora = sorted({row["corpus"] for row in results["rows"] if not row["corpus"].endswith(HELD_OUT)}, reverse=True)
     wanted = [("attentionxml", setting, name) for setting, name in NAMES.items()]
+    wanted += [(learner, "plain", name) for learner, name in RIVALS.items()]
     parts = [table(results, corpus, wanted) for corpus in corpora]
     return "\n\n".join([*parts, _checks(results, corpora), _made(results)])
 

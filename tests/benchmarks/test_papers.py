@@ -23,7 +23,7 @@ ROWS = papers.rows()
 def test_rows_are_whole_and_differ() -> None:
     taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
     assert all(row.title and row.paper and row.note for row in ROWS.values())
-    assert len(ROWS) == 85 and len(set(taggers.values())) == len(taggers)
+    assert len(ROWS) == 87 and len(set(taggers.values())) == len(taggers)
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:

@@ -118,7 +118,7 @@ class Pvae:
     def _fit(self, features: LabelFeatures, head: NDArray[np.int64], run: Run) -> None:
         rng = run.rng("pvae")
         train, valid = features.held_out(head, rng)
-        optimiser = torch.optim.Adam(self.network.parameters(), lr=self.shape.rate)
+        optimiser = torch.optim.Adam(self.network.parameters(), lr=self.shape.rate, fused=True)
         best, kept, since = np.inf, copy.deepcopy(self.network.state_dict()), 0
         with run.bar("PVAE", self.shape.epochs) as bar:
             for epoch in range(self.shape.epochs):

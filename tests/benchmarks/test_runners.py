@@ -57,7 +57,7 @@ def test_searched_settings_differ_and_are_not_measured_on_test_documents() -> No
     searched = [row for row in lsfa.rows() if row["setting"] in set(lsfa.SEARCHED) - set(lsfa.SETTINGS)]
     assert searched and all(row["corpus"].endswith(lsfa.HELD_OUT) for row in searched)
     held_out = [row for row in lsfa.rows() if row["corpus"].endswith(lsfa.HELD_OUT) and row["seed"] == 0]
-    assert len({repr(lsfa.tagger_of(row)) for row in held_out}) == len(held_out) == 1 + len(lsfa.SEARCHED)
+    assert len({repr(lsfa.tagger_of(row)) for row in held_out}) == len(held_out) == 2 + len(lsfa.SEARCHED)
 
 
 def test_a_row_of_lsfa_takes_the_first_stage_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 #: Bytes that the vectors of all tokens may take on disk.
 KEPT_BYTES = 8 << 30
 #: Passes over the documents where nobody asks for a number.
-EPOCHS = 3
+EPOCHS = 2
 
 
 def retuned(

@@ -62,17 +62,18 @@ LINEAR = "one-vs-all"
 LOSS: dict[str, Any] = {"weight": 0.01, "start": 0.5, "temperature": 0.07}
 #: Settings searched: what differs of lsfa, and of its contrastive loss (None for none).
 SEARCHED: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
-    "no-contrastive": ({}, None),
     "base": ({}, {}),
-    "alpha-0.1": ({}, {"weight": 0.1}),
-    "start-0": ({}, {"start": 0.0}),
-    "tau-0.2": ({}, {"temperature": 0.2}),
-    **{name: ({"generator": name}, {}) for name in ("copies", "covariance")},
-    "retuned": ({"generator": "none"}, {}),
+    "no-contrastive": ({}, None),
+    "copies": ({"generator": "copies"}, {}),
     "only-copies": ({"generator": "copies"}, None),
+    "retuned": ({"generator": "none"}, {}),
     "only-retuned": ({"generator": "none"}, None),
+    "covariance": ({"generator": "covariance"}, {}),
+    "alpha-0.1": ({}, {"weight": 0.1}),
     **{f"nt-{count}": ({"threshold": count}, {}) for count in (4, 8)},
     **{f"na-{count}": ({"times": count}, {}) for count in (2, 50)},
+    "start-0": ({}, {"start": 0.0}),
+    "tau-0.2": ({}, {"temperature": 0.2}),
     # where there is more time
     "alpha-0.001": ({}, {"weight": 0.001}),
     "start-0.75": ({}, {"start": 0.75}),

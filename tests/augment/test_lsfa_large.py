@@ -19,8 +19,8 @@ from longtail.data.synthetic import synthetic
 from longtail.run import Run
 
 corpus = synthetic(documents=100_000, labels=20_000, words_per_document=20, texts=True)
-learner = {"part": "attentionxml", "steps": 100, "retune_epochs": 1, "batch": 128}
-augment = {"part": "lsfa", "contrastive": {"part": "contrastive", "start": 0.0}, "epochs": 3}
+learner = {"part": "attentionxml", "steps": 40, "retune_epochs": 1, "batch": 128}
+augment = {"part": "lsfa", "contrastive": {"part": "contrastive", "start": 0.0}, "epochs": 2}
 tagger, run = Tagger(learner, augment=[augment], threads=1), Run(threads=1)
 planned = tagger.plan(corpus).peak
 tagger.fit(corpus, run=run)

@@ -202,8 +202,8 @@ class Pvae:
             if self.noisy:
                 off += self.noise * rng.standard_normal(off.shape, dtype=np.float32)
             if self.shape.prior == "fitted":
-                centre, factor = self.corrections
-                off = (off - centre[own]) * factor[own]
+                centre, of_label, of_number = self.corrections
+                off = (off - centre[own]) * of_label[own] * of_number
             made[start : start + len(own)] = self.prototypes[own] + off
         return made
 
@@ -226,12 +226,12 @@ class Pvae:
         return found if self.shape.residual else found - self.prototypes[labels]
 
     @cached_property
-    def corrections(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """float32 (L, width) each: what is decoded for a label on average, and what draws are widened by.
+    def corrections(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """float32 (L, width): what is decoded for a label on average; (L, 1) and (width,): what draws are widened by.
 
         Around prototypes that it has not seen, the decoder is off by more than it is for what it learnt from, and
-        varies more or less. Both are found from the same few numbers for all labels; where these tell little about
-        how much a label varies, all labels together have half a say.
+        varies more or less. Both are found from the same few numbers for all labels. These tell little about a single
+        number of a single label: how much it varies is taken for a product, of one part per label and one per number.
         """
         few = np.random.default_rng(0).standard_normal((DRAWN, self.shape.latent), dtype=np.float32)
         centre, square = np.zeros_like(self.prototypes), np.zeros_like(self.prototypes)
@@ -241,10 +241,12 @@ class Pvae:
                 off = self._off(own, np.repeat(normal[None], len(own), axis=0))
                 centre[own] += off / (2 * DRAWN)
                 square[own] += np.square(off) / (2 * DRAWN)
-        variance = np.maximum(square - np.square(centre), 0)
-        variance = (variance + variance.mean(axis=0)) / 2 + (np.square(self.noise) if self.noisy else 0)
-        factor = self.within / np.sqrt(np.maximum(variance, 1e-12))
-        return centre, factor.clip(1 / WIDEST, WIDEST).astype(np.float32)
+        square = np.maximum(square - np.square(centre), 0)
+        square = (square + (np.square(self.noise) if self.noisy else 0)) / np.square(self.within)
+        of_label = np.maximum(square.mean(axis=1, keepdims=True), 1e-12)
+        of_number = np.maximum((square / of_label).mean(axis=0), 1e-12)
+        widened = (np.clip(each**-0.5, 1 / WIDEST, WIDEST).astype(np.float32) for each in (of_label, of_number))
+        return centre, *widened
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:

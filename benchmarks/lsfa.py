@@ -2,10 +2,10 @@
 
     python benchmarks/papers.py lsfa [--data DIR] [--rows GLOB] [--fresh]
 
-A row is one (corpus, learner, setting, seed), on one core, with the learners' defaults but for `QUICK`. Rows of one seed
-that have the first stage in common train it once: it is kept under benchmarks/.work/lsfa, and "seconds" then tells of
-the later stages alone. Corpora named -held-out are 85 % of the training documents to train on and 15 % to measure on:
-settings are chosen there, never on test documents. Finished rows stay in benchmarks/results/lsfa.json.
+A row is one (corpus, learner, setting, seed), on one core, with the learners' defaults but for `QUICK`. Rows of one
+seed that have the first stage in common train it once: it is kept under benchmarks/.work/lsfa, and "seconds" then tells
+of the later stages alone. Corpora named -held-out are 85 % of the training documents to train on and 15 % to measure
+on: settings are chosen there, never on test documents. Finished rows stay in benchmarks/results/lsfa.json.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ UNCERTAIN = 0.3
 #: What draws are widened or narrowed by, at most, so that they vary as what was learnt from.
 WIDEST = 3.0
 #: Features drawn in one go, and numbers that it is asked by how far and how much a label's draws vary.
-CHUNK, DRAWN = 1 << 14, 8
+CHUNK, DRAWN = 1 << 14, 16
 
 
 @dataclass(frozen=True)
@@ -233,14 +233,17 @@ class Pvae:
         varies more or less. Both are found from the same few numbers for all labels. These tell little about a single
         number of a single label: how much it varies is taken for a product, of one part per label and one per number.
         """
-        few = np.random.default_rng(0).standard_normal((DRAWN, self.shape.latent), dtype=np.float32)
+        # at right angles and as long as z is: for a linear decoder and as many of them as z has numbers this is exact
+        size = self.shape.latent
+        few = np.linalg.qr(np.random.default_rng(0).standard_normal((size, min(DRAWN, size))))[0].T * np.sqrt(size)
+        few = few.astype(np.float32)
         centre, square = np.zeros_like(self.prototypes), np.zeros_like(self.prototypes)
         for start in range(0, len(self.prototypes), CHUNK):
             own = np.arange(start, min(start + CHUNK, len(self.prototypes)))
             for normal in (*few, *-few):
                 off = self._off(own, np.repeat(normal[None], len(own), axis=0))
-                centre[own] += off / (2 * DRAWN)
-                square[own] += np.square(off) / (2 * DRAWN)
+                centre[own] += off / (2 * len(few))
+                square[own] += np.square(off) / (2 * len(few))
         square = np.maximum(square - np.square(centre), 0)
         square = (square + (np.square(self.noise) if self.noisy else 0)) / np.square(self.within)
         of_label = np.maximum(square.mean(axis=1, keepdims=True), 1e-12)

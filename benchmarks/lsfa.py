@@ -34,7 +34,7 @@ SEEDS = (0, 1, 2)
 CORPORA = neural_tail.CORPORA
 HELD_OUT, SHARE = "-held-out", 0.15
 #: What is set of networks, so that a training takes half a minute of one core: words without an LSTM, fewer passes,
-#: fewer labels per step. Chosen on held-out documents: one with an LSTM was no better there.
+#: fewer labels per step. On held-out documents this is 1.1 of P@1 below one-vs-all and 5 of PSP@5 above it.
 QUICK: dict[str, Any] = {
     "encoder": {"part": "bag"},
     "epochs": 4,

@@ -248,8 +248,7 @@ class Pvae:
         square = (square + (np.square(self.noise) if self.noisy else 0)) / np.square(self.within)
         of_label = np.maximum(square.mean(axis=1, keepdims=True), 1e-12)
         of_number = np.maximum((square / of_label).mean(axis=0), 1e-12)
-        widened = (np.clip(each**-0.5, 1 / WIDEST, WIDEST).astype(np.float32) for each in (of_label, of_number))
-        return centre, *widened
+        return centre, _widened(of_label), _widened(of_number)
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:
@@ -281,6 +280,11 @@ class Pvae:
         made.network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in kept.items()})
         made.network.eval()
         return made
+
+
+def _widened(variance: NDArray[Any]) -> NDArray[np.float32]:
+    """What makes draws of these variances, in units of what they should be, as wide as they should be."""
+    return np.clip(variance**-0.5, 1 / WIDEST, WIDEST).astype(np.float32)
 
 
 def _scales(shape: Shape, features: LabelFeatures, head: NDArray[np.int64]) -> NDArray[np.float32]:

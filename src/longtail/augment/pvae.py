@@ -235,8 +235,8 @@ class Pvae:
         """
         # at right angles and as long as z is: for a linear decoder and as many of them as z has numbers this is exact
         size = self.shape.latent
-        few = np.linalg.qr(np.random.default_rng(0).standard_normal((size, min(DRAWN, size))))[0].T * np.sqrt(size)
-        few = few.astype(np.float32)
+        angles = np.linalg.qr(np.random.default_rng(0).standard_normal((size, min(DRAWN, size))))[0]
+        few = (angles.T * np.sqrt(size)).astype(np.float32)
         centre, square = np.zeros_like(self.prototypes), np.zeros_like(self.prototypes)
         for start in range(0, len(self.prototypes), CHUNK):
             own = np.arange(start, min(start + CHUNK, len(self.prototypes)))
@@ -244,10 +244,10 @@ class Pvae:
                 off = self._off(own, np.repeat(normal[None], len(own), axis=0))
                 centre[own] += off / (2 * len(few))
                 square[own] += np.square(off) / (2 * len(few))
-        square = np.maximum(square - np.square(centre), 0)
-        square = (square + (np.square(self.noise) if self.noisy else 0)) / np.square(self.within)
-        of_label = np.maximum(square.mean(axis=1, keepdims=True), 1e-12)
-        of_number = np.maximum((square / of_label).mean(axis=0), 1e-12)
+        noise = np.square(self.noise) if self.noisy else np.zeros_like(self.within)
+        variance = (np.maximum(square - np.square(centre), 0) + noise) / np.square(self.within)
+        of_label = np.maximum(variance.mean(axis=1, keepdims=True), 1e-12)
+        of_number = np.maximum((variance / of_label).mean(axis=0), 1e-12)
         return centre, _widened(of_label), _widened(of_number)
 
     # keeping

@@ -84,6 +84,19 @@ def test_known_gaussians_are_recovered() -> None:
             assert np.abs(found - covariance / np.outer(spread, spread)).max() < 0.45, (name, label)
 
 
+def test_draws_lie_around_prototypes_and_are_as_wide_as_what_was_learnt_from() -> None:
+    """Of labels that were not learnt from; what is decoded, as it is, is off by more."""
+    features, _, _ = gaussians()
+    made = Pvae.fitted(QUICK, features, np.arange(HEAD), ONE)
+    off = []
+    for label in range(HEAD, LABELS):
+        drawn = made.draw(np.full(2000, label), np.random.default_rng(label)).astype(np.float64)
+        off.append(np.abs(drawn.mean(axis=0) - made.prototypes[label]).mean())
+        wide = np.sqrt((drawn.var(axis=0) / np.square(made.within)).mean())
+        assert 0.85 < wide < 1.15, (label, wide)
+    assert np.mean(off) < np.abs(made.corrections[0][HEAD:]).mean()
+
+
 def test_the_network_has_learnt_something() -> None:
     """What a no-op would not do: unfitted, it makes numbers that vary by themselves."""
     features, _, covariance = gaussians()
@@ -158,4 +171,4 @@ def test_outliers_do_not_make_what_is_drawn_too_narrow() -> None:
     head = np.arange(HEAD)
     fitted = checked(Pvae.fitted(QUICK, heavy, head, ONE), heavy, head, ONE)
     standard = checked(Pvae.fitted(Shape(**{**vars(QUICK), "prior": "standard"}), heavy, head, ONE), heavy, head, ONE)
-    assert standard["spread"] < 0.7 < fitted["spread"] < 1.3
+    assert standard["spread"] < 0.8 < fitted["spread"] < 1.3

@@ -227,12 +227,13 @@ def run(entry: Entry, config: Config) -> Tagger:
     neural = entry.extra == "neural" and entry.kind in ("learner", "wrapper")
     staged = neural and entry.load()().capabilities.retunes
     vectors = entry.name == "retune" and config.get("vectors")
+    twice = {"retune_epochs": 2} if entry.name == "lsfa" else {}  # passes that take turns are two or more
     given: dict[str, Config] = {
         "learner": {"learner": config, "augment": [{"part": "retune", "rows": "none"}] if staged else []},
         "wrapper": {"learner": config},
         # label trees bring rows to unit length by themselves, FastXML does not
         "features": {"learner": {"part": "fastxml", "trees": 2}, "features": config},
-        "augmenter": {"learner": {**ATTENTION, "encoder": {**BILSTM, "depth": 2}}, "augment": [config]}
+        "augmenter": {"learner": {**ATTENTION, "encoder": {**BILSTM, "depth": 2}, **twice}, "augment": [config]}
         if entry.extra or vectors
         else {"learner": PARABEL, "augment": [config], "features": PAIRS},
         "generator": {"learner": PARABEL, "augment": [{**UNFILTERED, "generator": config}], "features": PAIRS},

@@ -60,7 +60,8 @@ class Phases:
         if phase == self.phase and self.counts[phase] >= PHASES[phase]:
             if self.hangs is None:
                 raise Killed
-            self.hangs.write_text(phase)
+            self.hangs.with_suffix(".new").write_text(phase)
+            self.hangs.with_suffix(".new").rename(self.hangs)
             time.sleep(600)
 
 
@@ -137,12 +138,15 @@ trained(folder / "unfinished", Phases(sys.argv[3], folder / "reached"))
 """
 
 
-def test_killed_in_the_second_stage(tmp_path: Path, whole: Any) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(tmp_path), "second"]
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_in_each_phase(phase: str, tmp_path: Path, whole: Any) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(tmp_path), phase]
     with subprocess.Popen(command) as process:
         deadline = time.monotonic() + 120
         while not (tmp_path / "reached").exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
-    assert (tmp_path / "reached").read_text() == "second"
-    assert same(trained(tmp_path / "unfinished", Phases()), whole[0])
+    assert (tmp_path / "reached").read_text() == phase
+    progress = Phases()
+    assert same(trained(tmp_path / "unfinished", progress), whole[0])
+    assert (progress.counts["first"] == 0) == (phase != "first"), "a first stage that was finished is not done again"

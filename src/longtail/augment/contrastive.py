@@ -42,7 +42,7 @@ class Contrastive(Hook):
         "in place of prototypes (supervised contrastive loss)",
         choices=FORMS,
     )
-    weight: float = option(0.1, "of this loss beside cross entropy (alpha; paper: 0.1)", low=0, high=1000)
+    weight: float = option(0.01, "of this loss beside cross entropy (alpha; measured; paper: 0.1)", low=0, high=1000)
     temperature: float = option(0.07, "divides the similarities (tau; LSFA's code: 0.07)", low=1e-3, high=100)
     cosine: bool = option(True, "vectors are brought to unit length first (LSFA's code); if not, as equations 8 and 9")
     start: float = option(

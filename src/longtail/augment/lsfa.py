@@ -87,9 +87,9 @@ class Lsfa(Augmenter):
     )  # fmt: skip
     hidden: int = option(256, "width of the PVAE's hidden layers (LSFA's code: 512)", low=1, high=8192, only=WITH_PVAE)
     latent: int = option(64, "width of the PVAE's latent variable (LSFA's code: 300)", low=1, high=8192, only=WITH_PVAE)
-    epochs: int = option(30, "passes of the PVAE over head labels' features, at most (LSFA's code: 100)",
+    epochs: int = option(12, "passes of the PVAE over head labels' features, at most (LSFA's code: 100)",
                          low=1, high=10_000, only=WITH_PVAE)  # fmt: skip
-    rate: float = option(1e-3, "learning rate of the PVAE (LSFA's code: 1e-4)", low=1e-6, high=1, only=WITH_PVAE)
+    rate: float = option(2e-3, "learning rate of the PVAE (LSFA's code: 1e-4)", low=1e-6, high=1, only=WITH_PVAE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -156,8 +156,10 @@ class Lsfa(Augmenter):
         stages = [Stage("features", sizes.documents / 400, features + prototypes, features + prototypes)]
         if self.generator == "pvae":
             numbers = self.hidden * (4 * width + 3 * self.latent)
-            steps = self.epochs * min(200, 1 + sizes.pairs // 128) / 2
-            stages.append(Stage("pvae", steps * numbers * 128 * 3 / 4e9, 20 * numbers + work, 4 * numbers))
+            steps = self.epochs * min(100, 1 + sizes.pairs // 256) / 2
+            around = 2 * prototypes if self.prior == "fitted" else 0  # what draws are centred and widened by
+            seconds = steps * numbers * 256 * 3 / 4e9 + around / 2e8
+            stages.append(Stage("pvae", seconds, 20 * numbers + work + around, 4 * numbers + around))
         left = 0 if self.generator == "copies" else -features
         return [*stages, Stage("draw", 1 + drawn / 1e8, drawn + work, drawn + left)]
 

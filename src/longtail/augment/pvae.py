@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from longtail.part import Arrays, under
 from longtail.run import Run
 
 #: Pairs per step, and steps of an epoch at most: more pairs are drawn from, a part in each epoch.
-BATCH, MOST_STEPS = 128, 200
+BATCH, MOST_STEPS = 256, 100
 #: Epochs without a better one before training stops (LSFA's code: 10).
 PATIENCE = 5
 #: Weight of the divergence in the released code.
@@ -35,10 +36,10 @@ RELEASED = 0.005
 FURTHEST = 5.0
 #: Noise on the prototypes that the PVAE learns with, in their standard deviations.
 UNCERTAIN = 0.3
-#: What draws are widened or narrowed by at most, so that they vary as what was learnt from.
+#: What draws are widened or narrowed by, at most, so that they vary as what was learnt from.
 WIDEST = 3.0
-#: Features drawn in one go.
-CHUNK = 1 << 14
+#: Features drawn in one go, and numbers that it is asked by how far and how much a label's draws vary.
+CHUNK, DRAWN = 1 << 14, 16
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Shape:
     residual: bool = True
     noise: bool = True
     prior: str = "fitted"
-    epochs: int = 30
-    rate: float = 1e-3
+    epochs: int = 12
+    rate: float = 2e-3
 
 
 class Network(nn.Module):
@@ -95,13 +96,14 @@ class Pvae:
     """A fitted PVAE with the prototypes it draws around.
 
     prototypes  float32 (L, width)
-    scales      float32 (5, width): centre and spread of prototypes, centre and spread of what is modelled, and what
-                draws are widened by
+    scales      float32 (4, width): centre and spread of prototypes, centre and spread of what is modelled
+    within      float32 (width,): standard deviation within labels of what was learnt from
     latent      float32 (1 + latent, latent): where z is drawn around, and what standard normal numbers are mixed by
     """
 
     def __init__(self, shape: Shape, prototypes: NDArray[np.float32], scales: NDArray[np.float32]) -> None:
         self.shape, self.prototypes, self.scales = shape, prototypes, scales
+        self.within = np.ones(prototypes.shape[1], dtype=np.float32)
         self.latent = np.concatenate([np.zeros((1, shape.latent)), np.eye(shape.latent)]).astype(np.float32)
         self.network = Network(prototypes.shape[1], shape).eval()
 
@@ -118,7 +120,7 @@ class Pvae:
     def _fit(self, features: LabelFeatures, head: NDArray[np.int64], run: Run) -> None:
         rng = run.rng("pvae")
         train, valid = features.held_out(head, rng)
-        optimiser = torch.optim.Adam(self.network.parameters(), lr=self.shape.rate)
+        optimiser = torch.optim.Adam(self.network.parameters(), lr=self.shape.rate, fused=True)
         best, kept, since = np.inf, copy.deepcopy(self.network.state_dict()), 0
         with run.bar("PVAE", self.shape.epochs) as bar:
             for epoch in range(self.shape.epochs):
@@ -141,15 +143,7 @@ class Pvae:
         self.network.eval()
         if self.shape.prior == "fitted":
             self.latent = self._fitted_prior(features, train)
-            self.scales[4] = self._widening(features, train, rng)
-
-    def _widening(self, features: LabelFeatures, train: Rows, rng: np.random.Generator) -> NDArray[np.float64]:
-        """(width,): how much more features lie off their prototypes than draws do, for what was learnt from."""
-        chosen = np.sort(rng.permutation(len(train[0]))[:CHUNK])
-        rows, whose = (each[chosen] for each in train)
-        real = np.square(features.some(rows) - self.prototypes[whose], dtype=np.float64).mean(axis=0)
-        made = np.square(self.draw(whose, rng) - self.prototypes[whose], dtype=np.float64).mean(axis=0)
-        return np.sqrt(np.maximum(real, 1e-12) / np.maximum(made, 1e-12)).clip(1 / WIDEST, WIDEST)
+            self.within = np.sqrt(np.maximum(features.variance(np.unique(train[1])), 1e-12)).astype(np.float32)
 
     def _fitted_prior(self, features: LabelFeatures, train: Rows) -> NDArray[np.float32]:
         """Mean and covariance of z over what was learnt from: with outliers among them it is wider than N(0, I)."""
@@ -197,43 +191,88 @@ class Pvae:
 
     # drawing
     def draw(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
-        """float32 (m, width): equation 18, and with `noise` what the likelihood varies by around it."""
+        """float32 (m, width): equation 18, and with `noise` what the likelihood varies by around it.
+
+        With a fitted prior draws lie around the prototype and vary as what was learnt from, whichever label it is.
+        """
         made = np.empty((len(labels), self.prototypes.shape[1]), dtype=np.float32)
-        spread = np.exp(self.network.log_scale.detach().numpy())
-        noisy = self.shape.noise and self.shape.objective == "evidence"
         for start in range(0, len(labels), CHUNK):
             own = labels[start : start + CHUNK]
-            normal = rng.standard_normal((len(own), self.shape.latent), dtype=np.float32)
-            drawn = normal if self.shape.prior == "standard" else self.latent[0] + normal @ self.latent[1:]
-            with torch.no_grad():
-                values = self.network.decode(torch.from_numpy(drawn), self._given(own)).numpy()
-            if noisy:
-                values = values + spread * rng.standard_normal(values.shape, dtype=np.float32)
-            values = values * self.scales[3] + self.scales[2] + (self.prototypes[own] if self.shape.residual else 0)
-            off = values - self.prototypes[own]
-            made[start : start + len(own)] = self.prototypes[own] + off * self.scales[4]
+            off = self._off(own, rng.standard_normal((len(own), self.shape.latent), dtype=np.float32))
+            if self.noisy:
+                off += self.noise * rng.standard_normal(off.shape, dtype=np.float32)
+            if self.shape.prior == "fitted":
+                centre, of_label, of_number = self.corrections
+                off = (off - centre[own]) * of_label[own] * of_number
+            made[start : start + len(own)] = self.prototypes[own] + off
         return made
+
+    @property
+    def noisy(self) -> bool:
+        return self.shape.noise and self.shape.objective == "evidence"
+
+    @property
+    def noise(self) -> NDArray[np.float32]:
+        """(width,): standard deviation of the likelihood."""
+        found: NDArray[np.float32] = np.exp(self.network.log_scale.detach().numpy()) * self.scales[3]
+        return found
+
+    def _off(self, labels: NDArray[np.int64], normal: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(m, width): how far off their prototypes features are decoded from standard normal numbers (m, latent)."""
+        drawn = normal if self.shape.prior == "standard" else self.latent[0] + normal @ self.latent[1:]
+        with torch.no_grad():
+            values = self.network.decode(torch.from_numpy(drawn), self._given(labels)).numpy()
+        found: NDArray[np.float32] = values * self.scales[3] + self.scales[2]
+        return found if self.shape.residual else found - self.prototypes[labels]
+
+    @cached_property
+    def corrections(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """float32 (L, width): what is decoded for a label on average; (L, 1) and (width,): what draws are widened by.
+
+        Around prototypes that it has not seen, the decoder is off by more than it is for what it learnt from, and
+        varies more or less. Both are found from the same few numbers for all labels. These tell little about a single
+        number of a single label: how much it varies is taken for a product, of one part per label and one per number.
+        """
+        # at right angles and as long as z is: for a linear decoder and as many of them as z has numbers this is exact
+        size = self.shape.latent
+        angles = np.linalg.qr(np.random.default_rng(0).standard_normal((size, min(DRAWN, size))))[0]
+        few = (angles.T * np.sqrt(size)).astype(np.float32)
+        centre, square = np.zeros_like(self.prototypes), np.zeros_like(self.prototypes)
+        for start in range(0, len(self.prototypes), CHUNK):
+            own = np.arange(start, min(start + CHUNK, len(self.prototypes)))
+            for normal in (*few, *-few):
+                off = self._off(own, np.repeat(normal[None], len(own), axis=0))
+                centre[own] += off / (2 * len(few))
+                square[own] += np.square(off) / (2 * len(few))
+        noise = np.square(self.noise) if self.noisy else np.zeros_like(self.within)
+        variance = (np.maximum(square - np.square(centre), 0) + noise) / np.square(self.within)
+        of_label = np.maximum(variance.mean(axis=1, keepdims=True), 1e-12)
+        of_number = np.maximum((variance / of_label).mean(axis=0), 1e-12)
+        return centre, _widened(of_label), _widened(of_number)
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:
         """But for the prototypes."""
         weights = {f"network.{name}": weight.numpy() for name, weight in self.network.state_dict().items()}
-        return {"scales": self.scales, "latent": self.latent, **weights}
+        return {"scales": self.scales, "within": self.within, "latent": self.latent, **weights}
 
     @classmethod
     def restored(cls, shape: Shape, prototypes: NDArray[np.float32], arrays: Arrays) -> Pvae:
         scales = np.asarray(arrays["scales"])
-        if scales.shape != (5, prototypes.shape[1]) or scales.dtype != np.float32 or scales[[1, 3, 4]].min() <= 0:
+        if scales.shape != (4, prototypes.shape[1]) or scales.dtype != np.float32 or scales[[1, 3]].min() <= 0:
             raise ValueError("the scales of the PVAE are not what they should be")
+        within = np.asarray(arrays["within"])
+        if within.shape != scales[0].shape or within.dtype != np.float32 or within.min() <= 0:
+            raise ValueError("what features vary by within labels is not what it should be for a PVAE")
         latent = np.asarray(arrays["latent"])
         if latent.shape != (1 + shape.latent, shape.latent) or latent.dtype != np.float32:
             raise ValueError("what z of the PVAE is drawn by is not what it should be")
         kept = under("network", arrays)
         with torch.random.fork_rng(devices=[]):
             made = cls(shape, prototypes, scales)
-        made.latent = latent
+        made.latent, made.within = latent, within
         own = made.network.state_dict()
-        if set(own) != set(kept) or len(arrays) != len(kept) + 2:
+        if set(own) != set(kept) or len(arrays) != len(kept) + 3:
             raise ValueError("weights of the PVAE are missing or too many")
         for name, weight in own.items():
             if kept[name].shape != tuple(weight.shape) or kept[name].dtype != np.float32:
@@ -243,8 +282,13 @@ class Pvae:
         return made
 
 
+def _widened(variance: NDArray[Any]) -> NDArray[np.float32]:
+    """What makes draws of these variances, in units of what they should be, as wide as they should be."""
+    return np.clip(variance**-0.5, 1 / WIDEST, WIDEST).astype(np.float32)
+
+
 def _scales(shape: Shape, features: LabelFeatures, head: NDArray[np.int64]) -> NDArray[np.float32]:
-    """float32 (5, width): centres and spreads of all prototypes, and of what head labels' features are seen as."""
+    """float32 (4, width): centres and spreads of all prototypes, and of what head labels' features are seen as."""
     every = features.prototypes[features.counts > 0].astype(np.float64)
     own = features.prototypes[head].astype(np.float64)
     within = features.variance(head)
@@ -252,6 +296,6 @@ def _scales(shape: Shape, features: LabelFeatures, head: NDArray[np.int64]) -> N
         centre, variance = np.zeros(features.width), within
     else:
         centre, variance = own.mean(axis=0), within + own.var(axis=0)
-    found = np.stack([every.mean(axis=0), every.std(axis=0), centre, np.sqrt(variance), np.ones(features.width)])
+    found = np.stack([every.mean(axis=0), every.std(axis=0), centre, np.sqrt(variance)])
     found[[1, 3]] = np.maximum(found[[1, 3]], 1e-4)  # numbers that never vary
     return found.astype(np.float32)

@@ -18,6 +18,7 @@ from longtail.augment.hooks import Hook, Hooks  # noqa: E402
 from longtail.learners.neural.heads import label_attention as heads  # noqa: E402
 from longtail.learners.neural.heads.label_attention import LabelAttention, LabelAttentionNetwork  # noqa: E402
 from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
+from longtail.learners.neural.heads.text_attention import TextAttention  # noqa: E402
 
 B, T, WIDTH, L = 4, 5, 6, 40
 INNER, SECOND = 40, 12  # of the shared classifier, and of the layer behind it
@@ -300,3 +301,33 @@ def test_start_from_documents(classifier: str) -> None:
     torch.testing.assert_close(after["document.weight"][known], directions[known] * heads.DOCUMENT)
     assert torch.equal(after["document.weight"][3], before["document.weight"][3])
     assert torch.equal(after["centre"], centre)
+
+
+def gradients_of_the_classifier(network: Any, hidden: Any, mask: Any, labels: Any) -> list[Any]:
+    network.zero_grad(set_to_none=True)
+    logits = network(hidden, mask, labels)
+    (logits * torch.arange(logits.numel(), dtype=torch.float32).view_as(logits)).sum().backward()
+    return [logits.detach(), *(each.weight.grad.to_dense() for each in (network.vectors, network.bias))]
+
+
+@pytest.mark.parametrize("texts", [False, True])
+@pytest.mark.parametrize("block", [None, 1 << 8])
+def test_where_only_the_classifier_is_tuned_contexts_give_the_same(
+    texts: bool, block: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries and hidden vectors stand still: other products, and the same logits and gradients."""
+    network: Any = head("own", document=True)
+    if texts:
+        torch.manual_seed(0)
+        network = TextAttention(inner=3).network(WIDTH, PLAIN, L)
+    if block is not None:
+        monkeypatch.setattr(heads, "BLOCK", block)
+    hidden, mask = documents()
+    before = gradients_of_the_classifier(network, hidden, mask, label_lists("some"))
+    tuned = {id(parameter) for parameter in network.classifier()}
+    for parameter in network.parameters():
+        parameter.requires_grad_(id(parameter) in tuned)
+    with mock.patch.object(type(network), "_without_contexts", side_effect=AssertionError("took the other way")):
+        after = gradients_of_the_classifier(network, hidden, mask, label_lists("some"))
+    for one, other in zip(before, after, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

@@ -83,7 +83,7 @@ class NeuralLearner(Learner):
     retune_start: str = option("kept", "second stage: the classifier is kept, or started anew",
                                choices=("kept", "anew"))  # fmt: skip
     retune_epochs: int | None = option(
-        None, "second stage: passes over the documents; none: 3, more on small corpora", low=1, high=100_000
+        None, "second stage: passes over the documents; none: 2, more on small corpora", low=1, high=100_000
     )
 
     #: Passes over the documents where nobody asks for a number.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 #: Bytes that the vectors of all tokens may take on disk.
 KEPT_BYTES = 8 << 30
 #: Passes over the documents where nobody asks for a number.
-EPOCHS = 3
+EPOCHS = 2
 
 
 def retuned(
@@ -223,7 +223,7 @@ class PositiveVectors(Hook):
         alone = self.given.in_turns and self.passes_ % 2 == 0
         # as many as the batch's share of an epoch, so that each is drawn about once in one
         count = 0 if self.given.in_turns and not alone else -(-len(self.given.labels) * len(batch) // self.documents_)
-        self.drawn_ = rng.permutation(len(self.given.labels))[:count]
+        self.drawn_ = rng.choice(len(self.given.labels), min(count, len(self.given.labels)), replace=False)
         self.vectors_ = self.given.some(self.drawn_, rng)
         return replace(batch, weights=torch.zeros_like(batch.targets)) if alone else batch
 

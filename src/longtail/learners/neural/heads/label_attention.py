@@ -187,7 +187,9 @@ class LabelAttentionNetwork(HeadNetwork):
             found, labels = torch.unique(labels, return_inverse=True)
             block: Callable[..., Tensor] = partial(self._listed, self.queries(found), self._classifier(found))
         elif self.own and not self.layered and not (hooks.wants("context") or hooks.wants("classifier")):
-            block = self._without_contexts
+            # where only the classifier is tuned, contexts are what it needs in the backward pass, and no more products
+            still = torch.is_grad_enabled() and not (hidden.requires_grad or self.queries.weight.requires_grad)
+            block = self._still_contexts if still else self._without_contexts
         else:
             block = self._all_listed
         # twice the tokens: attention and values are one product
@@ -208,6 +210,18 @@ class LabelAttentionNetwork(HeadNetwork):
         products = (both @ hidden.reshape(B * T, width).T).view(2, len(labels), B, T)
         attention = products[0].masked_fill(~mask, -torch.inf).softmax(dim=2)
         return (attention * products[1]).sum(dim=2).T + self.bias(labels)[:, 0]
+
+    def _still_contexts(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
+        """c_l . v_l, with contexts (B, S, width) that have no gradient: two products forwards and none back."""
+        with torch.no_grad():
+            contexts = torch.bmm(self._attention(hidden, mask, labels), hidden).transpose(0, 1)
+        return torch.bmm(contexts, self.vectors(labels)[:, :, None])[:, :, 0].T + self.bias(labels)[:, 0]
+
+    def _attention(self, hidden: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+        """(B, S, T): each token's share in the contexts of labels (S,)."""
+        B, T, width = hidden.shape
+        scores = (self.queries(labels) @ hidden.reshape(B * T, width).T).view(len(labels), B, T)
+        return scores.masked_fill(~mask, -torch.inf).softmax(dim=2).transpose(0, 1)
 
     def _all_listed(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
         """All documents with the same labels: one product for all attention scores, in the order memory has them."""

@@ -82,6 +82,9 @@ class TextAttentionNetwork(LabelAttentionNetwork):
     def _without_contexts(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
         return self._all_listed(hidden, mask, labels, hooks)
 
+    def _attention(self, hidden: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+        return self.shares(self.queries(labels), hidden, mask)
+
     def _all_listed(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
         return self._logits(self.queries(labels), self._classifier(labels), hidden, mask, hooks)
 

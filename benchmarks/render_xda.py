@@ -28,6 +28,7 @@ LIGHTXML = {
     "bonsai": "bonsai (linear)",
     "lightxml": "lightxml, all layers frozen",
     "lightxml-frozen-first": "first tokens alone, as in the paper",
+    "lightxml-frozen-scale": "first tokens as they are, not scaled",
     "lightxml-frozen-64": "64 word pieces",
     "lightxml-frozen-random": "label vectors start at random",
     "lightxml-frozen-all": "loss over all labels",

@@ -58,7 +58,7 @@ def grouped(folder: str, **more: Any) -> dict[str, Any]:
 
 
 def opened(folder: str, **options: Any) -> tuple[FirstTokens, Any]:
-    encoder = FirstTokens(model=folder, **{"words": 0, **options})
+    encoder = FirstTokens(model=folder, **{"words": 0, "scale": 1.0, **options})
     encoder.fit_tokeniser(TEXTS, ONE)
     return encoder, encoder.network().eval()
 

@@ -40,6 +40,10 @@ class FirstTokens(Transformer):
         512, "width of a trained vector per word piece; their sum, in which rare ones weigh more, stands beside the first "
         "tokens, so that names keep their identity (measured; LightXML: 0, none)", low=0, high=8192,
     )  # fmt: skip
+    scale: float = option(
+        10.0, "length of the first tokens' states: those of two texts differ by about a tenth of it (measured; LightXML: "
+        "as large as they are, about 1)", low=0.001, high=1000,
+    )  # fmt: skip
     dropout: float = option(0.2, "dropout of the text's vector (measured; LightXML: 0.5)", low=0, high=0.99)
 
     @property
@@ -109,8 +113,9 @@ class FirstTokensNetwork(TransformerNetwork):
         super().__init__(model, options)
         self.lowest = max(1, self.layers - options.last + 1)
         self.places = kept_places(self.layers, options.last, self.frozen)
-        self.firsts_width = self.state_width * (self.layers - self.lowest + 1)
-        self.width = self.word_width = self.firsts_width + options.words
+        firsts = self.state_width * (self.layers - self.lowest + 1)
+        self.width = self.word_width = firsts + options.words
+        self.scale = options.scale / firsts**0.5
         self.words: nn.Embedding | None = None
         if options.words:
             self.words = nn.Embedding(options.pieces, options.words, padding_idx=PAD, sparse=True)
@@ -138,7 +143,7 @@ class FirstTokensNetwork(TransformerNetwork):
         return functional.dropout(found, self.dropout, self.training)
 
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        """(B, layers x width), of a length around 1: the first tokens alone."""
+        """(B, layers x width), of a length around `scale`: the first tokens alone."""
         firsts = list(embedded[:, : self.places].unbind(dim=1))
         hidden, inside = embedded[:, self.places :], mask[:, self.places :]
         if self.frozen >= self.lowest:
@@ -147,7 +152,7 @@ class FirstTokensNetwork(TransformerNetwork):
             hidden = run_layer(layer, hidden, inside)
             if number >= self.lowest:
                 firsts.append(hidden[:, 0])
-        return torch.cat(firsts, dim=1) / self.firsts_width**0.5
+        return torch.cat(firsts, dim=1) * self.scale
 
     def summed(self, tokens: Tensor) -> Tensor:
         """(B, words): the sum of the tokens' vectors, of a length around 1 before training.

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -187,13 +188,18 @@ def run_rows(
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--rows", default="*", help="only rows whose name matches, such as 'eurlex57k/*'")
     parser.add_argument("--fresh", action="store_true", help="measure rows again that are finished")
+    parser.add_argument("--budget", type=float, default=None, help="minutes after which no further row is begun")
     options = parser.parse_args()
+    begun = time.monotonic()
     data = data_folder(options.data) if reads_data else Path()
     done = _finished(result)
     for row in rows:
         name = row["row"]
         if not fnmatch.fnmatch(name, options.rows) or (name in done and not options.fresh):
             continue
+        if options.budget is not None and time.monotonic() - begun > 60 * options.budget:
+            print(f"the budget of {options.budget:g} minutes is spent; the same command goes on from here")
+            return
         with claimed(result, name) as mine:
             if not mine or (not options.fresh and name in _finished(result)):
                 continue

@@ -9,8 +9,8 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
     <!-- /figures -->
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, forests, rare,
-label-text, decision-rule, scale-rows, scale-model, scale-far, scale-limits, languages-trees, languages-networks,
-languages-told, defaults, annif, and learners and methods by name.
+label-text, gandalf-strength, labelmix-strength, decision-rule, scale-rows, scale-model, scale-far, scale-limits,
+languages-trees, languages-networks, languages-told, defaults, annif, and learners and methods by name.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import render_annif as annif
 import render_decision_rule as decision_rule
 import render_defaults as defaults
 import render_features as features
+import render_label_strength as label_strength
 import render_label_text as label_text
 import render_languages as languages
 import render_lsfa as lsfa
@@ -38,6 +39,7 @@ import render_pictures as drawn
 import render_quality as quality
 import render_rare as rare
 import render_scale as scale
+import render_tailmix as tailmix
 import render_xda as xda
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
@@ -164,6 +166,10 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):
             known[name] = partial(getattr(neural, f"{name}_section"), all_results["neural"])
+    for name in ("tailmix", "glas"):
+        if name in all_results:
+            known[f"{name}-search"] = partial(tailmix.tailmix_search_section, all_results[name])
+            known[f"{name}-test"] = partial(tailmix.tailmix_test_section, all_results[name])
     if "lsfa" in all_results:
         known["lsfa"] = partial(lsfa.lsfa_section, all_results["lsfa"])
         known["lsfa-search"] = partial(lsfa.lsfa_search_section, all_results["lsfa"])
@@ -176,6 +182,9 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         for name in ("astec", "inceptionxml", "inceptionxml-lf", "decaf", "eclare"):
             known[name] = partial(label_text.learner_section, name, all_results["label-text"])
         known["label-text"] = partial(label_text.recipe_section, all_results["label-text"])
+    if "label-strength" in all_results:
+        for name in ("gandalf", "labelmix"):
+            known[f"{name}-strength"] = partial(label_strength.strength_section, name, all_results["label-strength"])
     if "scale" in all_results:
         for name in ("rows", "model", "far", "limits"):
             known[f"scale-{name}"] = partial(getattr(scale, f"{name}_section"), all_results["scale"])

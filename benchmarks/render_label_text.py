@@ -21,11 +21,18 @@ NAMES = {
     "gandalf": "+ Gandalf, equal epochs",
     "gandalf-steps": "+ Gandalf, equal steps",
     "gandalf-no-soft": "+ Gandalf, no soft annotations, equal epochs",
-    "gandalf-printed": "+ Gandalf, strength 1 (as printed)",
+    "gandalf-1": "+ Gandalf, strength 1, equal epochs",
+    "gandalf-printed": "+ Gandalf as printed (strength 1, normalised graph, all labels), equal epochs",
+    "labelmix-printed": "+ LabelMix as printed (strength 1, normalised graph)",
     "gandalf-walk": "+ Gandalf, random walk",
+    "published-before": "pipeline without parts that were added since, equal epochs",
     "published": "pipeline as published, equal epochs",
+    "published-labelmix": "pipeline as published + LabelMix as printed",
+    "published-labelmix-no-soft": "pipeline as published + LabelMix, no soft annotations",
+    "published-gandalf": "pipeline as published + Gandalf as printed",
+    "published-gandalf-no-soft": "pipeline as published + Gandalf, no soft annotations",
 }
-CORPORA = ("gutenberg-lcsh-titles", "eurlex57k-titles")
+CORPORA = ("gutenberg-lcsh-titles", "gutenberg-lcsh-titles-16k", "eurlex57k-titles")
 LEARNERS = (
     "parabel-1",
     "parabel-3",
@@ -87,7 +94,8 @@ def learner_section(learner: str, results: Results) -> str:
 
 
 def method_section(method: str, results: Results) -> str:
-    settings = ["plain", *(setting for setting in NAMES if setting.startswith(method))]
+    own = (method, f"published-{method}")
+    settings = ["plain", "published", *(setting for setting in NAMES if setting.startswith(own))]
     return _section(results, [(learner, setting) for learner in LEARNERS for setting in settings])
 
 

@@ -14,21 +14,17 @@ _HEAD = [
 ]
 NAMES = {
     "plain": "plain",
-    "tailmix": "TailMix (default)",
-    "tailmix-literal": "TailMix as printed, alpha 0.2",
+    "tailmix": "TailMix in place, `exclude`",
     "ensemble": "ensemble of plain and TailMix",
     "tailmix-no-similarity": "TailMix, no similarity",
     "tailmix-no-graph": "TailMix, no graph",
-    "tailmix-neither": "TailMix, neither",
     "wordmix": "wordMix",
     "hiddenmix": "hiddenMix",
     "tmix": "TMix",
     "ssmix": "SSMix",
     "no-start": "label vectors start at random",
-    "no-document-vector": "no document vector",
     "no-skip": "no word embeddings beside the LSTM",
-    "no-rare-words": "words of one document left out",
-    "as-published": "as published (shared classifier, GloVe, rate 0.001), equal steps",
+    "as-published": "as published (two shared layers, GloVe, rate 0.001), equal steps",
 }
 
 
@@ -71,15 +67,15 @@ def _made(results: Results) -> str:
 
 def attentionxml_section(results: Results) -> str:
     linear = [("one-vs-all", "plain", "one-vs-all (linear)"), ("bonsai", "plain", "bonsai (linear)")]
-    base = ("plain", "no-start", "no-document-vector", "no-skip", "no-rare-words", "as-published")
+    base = ("plain", "no-start", "no-skip", "as-published")
     own = [("attentionxml", setting, f"attentionxml: {NAMES[setting]}") for setting in base]
     corpora = sorted({row["corpus"] for row in results["rows"]}, reverse=True)
     return "\n\n".join([*(table(results, corpus, [*linear, *own]) for corpus in corpora), _made(results)])
 
 
 def tailmix_section(results: Results) -> str:
-    settings = ("plain", "tailmix", "ensemble", "tailmix-no-similarity", "tailmix-no-graph", "tailmix-neither")
-    wanted = [("attentionxml", s, NAMES[s]) for s in (*settings, "tailmix-literal")]
+    settings = ("plain", "tailmix", "ensemble", "tailmix-no-similarity", "tailmix-no-graph")
+    wanted = [("attentionxml", s, NAMES[s]) for s in settings]
     wanted += [("laroberta", s, f"laroberta: {NAMES[s]}") for s in ("plain", "tailmix", "ensemble")]
     corpora = sorted({row["corpus"] for row in results["rows"]}, reverse=True)
     parts = [table(results, corpus, wanted) for corpus in corpora]
@@ -94,7 +90,7 @@ def _statistics(results: Results) -> str:
     ]
     for row in results["rows"]:
         found = row.get("statistics")
-        if found and row["seed"] == 0 and row["setting"] in ("tailmix", "tailmix-literal"):
+        if found and row["seed"] == 0 and row["setting"] == "tailmix":
             shares = " | ".join(
                 f"{100 * found[name]:.0f} %" for name in ("without_neighbour", "partner_positive", "lambda_below_half")
             )

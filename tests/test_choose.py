@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import longtail
+from longtail import Tagger
 from longtail import choose as chooses
 from longtail.choose import choose, said_by
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.recipe import Recipe, named
+from longtail.registry import config_of
 
 
 def corpus(names: list[str], texts: list[str] | None = None, *, each: int = 2) -> Corpus:
@@ -63,3 +66,33 @@ def test_every_choice_is_a_recipe() -> None:
     assert {"label-text", "label-trees", "gandalf", "bonsai"} <= set(named())
     for name in ("label-trees", "gandalf"):  # these need no network
         assert not Recipe.find(name).tagger().pipeline.capabilities.hardware
+
+
+def test_python_makes_the_same_choice(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """`Tagger()` is Bonsai whatever the corpus; `longtail.train` takes what `longtail train` would."""
+    monkeypatch.setattr(chooses, "find_spec", lambda name: None)
+    caplog.set_level("INFO", "longtail.choose")
+    words = [
+        f"{first} {second}" for first in ("coal", "iron", "gold", "silver") for second in ("mining", "trade", "art")
+    ]
+    texts = [f"about {name} and more" for name in words for _ in range(3)]
+    labels = [[name] for name in words for _ in range(3)]
+    tagger = longtail.train(texts, labels, threads=1, seed=3)
+    wanted = Recipe.find("label-trees").tagger(seed=3, threads=1)
+    assert config_of(tagger.learner)["part"] == config_of(wanted.learner)["part"] == "ensemble" and tagger.seed == 3
+    assert "recipe label-trees: labels have descriptive names" in caplog.text
+    assert tagger.predict(["gold trade"], k=1)[0][0].label == "gold trade"
+    rows = [{"title": text, "subjects": own} for text, own in zip(texts, labels, strict=True)]
+    bonsai = longtail.train(rows, "subjects", text="title", recipe="bonsai", valid=rows[:4])
+    assert config_of(bonsai.learner)["part"] == "bonsai" == config_of(Tagger().learner)["part"]
+    coded = longtail.train(texts, [[CODES[n % 3]] for n in range(len(texts))])
+    assert config_of(coded.learner)["part"] == "bonsai"
+
+
+def test_python_gives_way_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chooses, "find_spec", lambda name: None)
+    seen: list[str] = []
+    monkeypatch.setattr(chooses, "_tagger", lambda name, run: seen.append(name) or Recipe.find("bonsai").tagger())
+    names = ["coal mining", "gold trade", "iron art"]
+    longtail.train(names, [[name] for name in names])
+    assert seen == ["label-trees", "label-trees"], "planned, then trained"

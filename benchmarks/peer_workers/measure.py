@@ -61,6 +61,7 @@ def run(worker):
       arrays(raw, k) -> ids, values        (n, k), padded with -1: what the metrics are taken from
       warm_up()                            before training: what is compiled on first use is not timed, and is
                                            compiled by another process
+      compile()                            all that the other process does instead of warm_up, to compile everything
       one_by_one(model, k) -> calls        a function without arguments per document, matrix row to labels; timed
       more(model) -> dict                  other figures for the report
       settings() -> dict                   every option as it ran, where the system can say
@@ -69,7 +70,8 @@ def run(worker):
     task = Task(sys.argv[1])
     if hasattr(worker, "warm_up"):
         if COMPILE in sys.argv:
-            worker(task).warm_up()
+            system = worker(task)
+            getattr(system, "compile", system.warm_up)()
             return
         # compiling takes memory, which stays with the process that did it; kernels are kept on disk for this one
         if subprocess.run([sys.executable, *sys.argv, COMPILE], check=False).returncode:

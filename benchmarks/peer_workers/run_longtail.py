@@ -14,6 +14,7 @@ from longtail.registry import build, config_of
 from longtail.run import Run
 
 WARM_UP = 500  # documents: enough for trees of several levels
+COMPILED = 20_000  # documents that the process that compiles trains on: kernels for wide nodes are needed there, too
 
 
 class Longtail:
@@ -23,10 +24,13 @@ class Longtail:
         self.labels = LabelIndex([str(label) for label in range(Y.shape[1])])
         self.corpus = Corpus(labels=self.labels, Y=Y, X=task.load("train_X")).counted()
 
-    def warm_up(self):
-        few = self.corpus.rows(np.arange(min(WARM_UP, len(self.corpus))))
+    def warm_up(self, documents=WARM_UP):
+        few = self.corpus.rows(np.arange(min(documents, len(self.corpus))))
         learner = self.learner().fit(few, run=Run(seed=self.task.seed, threads=self.task.threads))
         learner.score(few, self.task.k, run=Run(threads=self.task.threads))
+
+    def compile(self):
+        self.warm_up(COMPILED)
 
     def load_test(self):
         self.corpus = None

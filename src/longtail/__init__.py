@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from longtail.choose import train
     from longtail.classifier import LongtailClassifier
     from longtail.corpus import Corpus
     from longtail.describe import describe_corpus, describe_labels, describe_model
@@ -41,6 +42,7 @@ __all__ = [
     "describe_model",
     "evaluate",
     "read",
+    "train",
 ]
 
 _HOMES = {
@@ -59,6 +61,7 @@ _HOMES = {
     "describe_model": "longtail.describe.model",
     "evaluate": "longtail.evaluate",
     "read": "longtail.read",
+    "train": "longtail.choose",
 }
 
 

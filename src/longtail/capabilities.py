@@ -6,17 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: The places in a fit where an augmenter may work, in the order they come.
-SPACES = ("texts", "features", "tokens", "hidden", "context", "classifier")
+SPACES = ("texts", "features", "tokens", "hidden", "context", "classifier", "labels")
 
 #: Spaces whose augmenters rewrite the corpus before the learner sees it; the others are hooks inside a neural fit.
 CORPUS_SPACES = ("texts", "features")
+
+#: What is needed by a learner that makes features of texts unless a corpus brings its own.
+EITHER = "texts or X"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """What a learner, augmenter, re-ranker, encoder or head takes and gives.
 
-    needs         what it reads of a corpus: "texts", "X", "label texts"
+    needs         what it reads of a corpus: "texts", "X", EITHER of them, "label texts"
     spaces        a learner, encoder or head: the spaces it opens to augmenters; an augmenter: the one it works in
     masks         a pair of weight 0 is neither a positive nor a negative example to it
     soft_targets  targets between 0 and 1 count as much as they say

@@ -11,13 +11,20 @@ What does not fit into memory gives way to the next smaller one.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 from longtail.corpus import Corpus
+from longtail.inputs import as_corpus
 from longtail.labels import LabelIndex
+from longtail.memory import default_memory
+from longtail.recipe import Recipe
+from longtail.run import Run
+from longtail.tagger import Tagger
 
 #: Share of the labels that must have a text, or a name that describes them.
 MOST = 0.5
@@ -53,6 +60,34 @@ def choose(corpus: Corpus, *, fits: Callable[[str], bool] = lambda recipe: True)
                 return choice
             return Choice(choice.recipe, f"{candidates[0].recipe} would be better, and does not fit into memory")
     return candidates[0]  # refused by its plan, which says what to do
+
+
+def train(
+    documents: Any, labels: Any = None, *, recipe: str = "auto", seed: int = 0, threads: int = 0, **given: Any
+) -> Tagger:
+    """A tagger of the recipe that suits the documents, trained on them: what `longtail train` does, from Python.
+
+    documents, labels  as of `longtail.as_corpus`, and so are text, separator and label_texts
+    recipe  "auto", the name of a recipe (`longtail recipes` lists them), or FILE.toml; what "auto" takes and why is
+            logged as information by the logger longtail.choose
+    valid   as of `Tagger.fit`
+    """
+    valid = given.pop("valid", None)
+    corpus = as_corpus(documents, labels, **given)
+    corpus = corpus if corpus.labels.documents else corpus.counted()
+    run = Run(seed=seed, threads=threads)
+    run.memory = default_memory(run.workers)
+    if recipe == "auto":
+        choice = choose(corpus, fits=lambda name: _tagger(name, run).plan(corpus, run=run).fits)
+        logging.getLogger(__name__).info("recipe %s: %s", choice.recipe, choice.because)
+        recipe = choice.recipe
+    if valid is not None and not isinstance(valid, tuple | Corpus):
+        valid = as_corpus(valid, labels, **{name: given[name] for name in ("text", "separator") if name in given})
+    return _tagger(recipe, run).fit(corpus, valid=valid, run=run)
+
+
+def _tagger(recipe: str, run: Run) -> Tagger:
+    return Recipe.find(recipe).tagger(seed=run.seed, threads=run.threads)
 
 
 def _wanted(corpus: Corpus) -> Iterator[Choice]:

@@ -92,6 +92,11 @@ class Corpus:
         if self.pair_weight is not None and len(self.pair_weight) != Y.nnz:
             raise ValueError(f"{len(self.pair_weight)} pair weights for {Y.nnz} stored pairs")
 
+    @classmethod
+    def unlabelled(cls, labels: LabelIndex, size: int, **given: Any) -> Corpus:
+        """So many documents, none of which has any of the labels."""
+        return cls(labels=labels, Y=sp.csr_matrix(sp.coo_array((size, len(labels)), dtype=np.float32)), **given)
+
     def __len__(self) -> int:
         return self.Y.shape[0]
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from longtail.errors import LongtailError
 from longtail.keep.shard_folders import Shard
 from longtail.part import Arrays, Part
 from longtail.registry import config_of
@@ -96,15 +95,9 @@ class Fit:
 
     def recall(self, key: str) -> Arrays | None:
         """The arrays kept under a key, or None; a file that was damaged is as good as none."""
-        from longtail.keep.safetensors import read_file
+        from longtail.keep.safetensors import read_kept
 
-        path = self._file(key)
-        if path is None or not path.exists():
-            return None
-        try:
-            return read_file(path)
-        except (LongtailError, OSError):
-            return None
+        return read_kept(self._file(key))
 
     def keep(self, key: str, arrays: Arrays) -> None:
         """Keeps arrays of a finished piece of work until the whole run is done."""

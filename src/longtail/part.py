@@ -118,7 +118,7 @@ class Part:
         for name, value in params.items():
             require_field(self, name)
             setattr(self, name, value)
-        self.validate()
+        self.__post_init__()
         return self
 
     def unfitted(self) -> Self:

@@ -179,6 +179,8 @@ register("contrastive", "augmenter", "longtail.augment.contrastive:Contrastive",
          "Context vectors drawn to their label's prototype, beside cross entropy", "neural")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
          "Context vectors of rare labels mixed with a neighbour's; no gain measured", "neural")
+register("glas", "augmenter", "longtail.augment.glas:Glas", "labels", "GLaS, Guo et al. 2019",
+         "Label vectors held as similar as labels are in the documents, beside the loss", "neural")
 register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",
          "Word embeddings of two documents mixed place by place", "neural")
 register("hiddenmix", "augmenter", "longtail.augment.hidden_mix:HiddenMix", "hidden", "Verma et al. 2019",

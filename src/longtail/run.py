@@ -162,6 +162,11 @@ class Run:
         """The same run for work that is one of many tasks already."""
         return replace(self, threads=1, progress=SILENT)
 
+    def shared_by(self, tasks: int) -> tuple[Run, Run]:
+        """The runs inside so many tasks and around them: many go on side by side, few use the threads one by one."""
+        alone = self.on_one_thread()
+        return (alone, self) if tasks > self.workers else (self, alone)
+
     def within(self, bar: Bar) -> Run:
         """The same run for a piece of the work that a bar shows: bars of the piece move that one on."""
         return replace(self, progress=_Within(bar))

@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import numpy as np
 import scipy.sparse as sp
 
 from longtail.corpus import Corpus
@@ -150,8 +149,7 @@ def _list_rows(asked: _Asked, rows: _Rows) -> Lists:
 
 def _corpus(tagger: Tagger, rows: _Rows) -> Corpus:
     count = len(rows.texts) if rows.texts is not None else cast(sp.csr_matrix, rows.X).shape[0]
-    Y = sp.csr_matrix(sp.coo_array((count, len(tagger.labels_)), dtype=np.float32))
-    return Corpus(labels=tagger.labels_, Y=Y, texts=rows.texts, X=rows.X, name="the documents")
+    return Corpus.unlabelled(tagger.labels_, count, texts=rows.texts, X=rows.X, name="the documents")
 
 
 @lru_cache(maxsize=1)

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
-from longtail.errors import ModelError, UsageError
+from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.inputs import Names, as_corpus, documents_of, refuse
-from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
+from longtail.keep.shard_folders import Shard
 from longtail.learners import planning
 from longtail.learners.pipeline import Pipeline
 from longtail.memory import give_back
-from longtail.part import Part, restoring_checked_arrays
+from longtail.part import Part
 from longtail.plan import Plan, Sizes
 from longtail.predictions import Prediction, PredictionLists
-from longtail.registry import check_bounds, check_registered, config_of, name_of, shortened
+from longtail.registry import check_bounds, config_of, name_of, shortened
 from longtail.rerank.propensity import favouring_rare
 from longtail.run import Run
 from longtail.scores import Scores
-from longtail.shards import Share, check_shard, in_shards, joined, score_elsewhere
+from longtail.shards import Share, check_shard, score_elsewhere
 
 if TYPE_CHECKING:
     from longtail.augment.base import Augmenter
     from longtail.evaluate import Report
     from longtail.evaluate.report import Options
     from longtail.features.base import Features
-    from longtail.keep.model import Loaded
     from longtail.learners.base import Learner
     from longtail.rerank.base import Reranker
 
@@ -186,7 +183,8 @@ class Tagger:
             return documents, documents.ids
         found = documents_of(documents, text)
         name = "the matrix" if found.texts is None else "texts"
-        return self._unlabelled(found.size, texts=found.texts, X=found.X, name=name), found.ids
+        self._require_fitted()
+        return Corpus.unlabelled(self.labels_, found.size, texts=found.texts, X=found.X, name=name), found.ids
 
     def favouring_rare(self, strength: float) -> Self:
         """The same model with rare labels moved up by inverse propensity of this strength, without training again.
@@ -232,15 +230,6 @@ class Tagger:
             raise UsageError("other processes open a model from its directory: save this tagger and load it")
         self.pipeline.check(corpus)
         return score_elsewhere(self, self.directory_, corpus, k, run)
-
-    def corpus_of(self, texts: Sequence[str]) -> Corpus:
-        """Texts without targets as a corpus over the model's labels."""
-        return self._asked(list(texts), None)[0]
-
-    def _unlabelled(self, size: int, **given: Any) -> Corpus:
-        self._require_fitted()
-        Y = sp.csr_matrix(sp.coo_array((size, len(self.labels_)), dtype=np.float32))
-        return Corpus(labels=self.labels_, Y=Y, **given)
 
     def with_label_texts(self, texts: Mapping[str, str]) -> Self:
         """The same model, which calls labels by other texts, given by label name; what was learnt stays as it is."""
@@ -295,29 +284,10 @@ class Tagger:
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a model directory, whole or not at all; that of a shard lies in `path`, beside those of the others."""
-        from longtail.keep.model import save_model
+        from longtail.opening import save
 
         self._require_fitted()
-        if self.rare_ is not None:
-            raise UsageError("save the model itself: what favours rare labels is chosen anew at every prediction")
-        if in_shards(self):
-            raise UsageError("this model lies in shards already, and each was saved when it was trained")
-        check_registered(self.pipeline)
-        config = self.config()
-        check_bounds(config)
-        manifest = {
-            "config": config,
-            "n_features": self.pipeline.width_,
-            "makes_features": self.pipeline.features_ is not None,
-        }
-        if self.share_ is not None:
-            manifest["shard"] = self.share_.to_dict()
-            path = shard_folder(path, self.share_.shard)
-            path.parent.mkdir(parents=True, exist_ok=True)
-        states = {stem: part.state() for stem, part in self.pipeline.fitted_parts().items()}
-        save_model(
-            path, manifest=manifest, labels=self.labels_, states=states, overwrite=overwrite, threads=self.threads
-        )
+        save(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:
@@ -326,62 +296,9 @@ class Tagger:
         verify  checks every file as a whole, unless this machine has done so since the files last changed; such a
                 model opens in milliseconds. False leaves the checksums out, not the checks of what is read
         """
-        from longtail.keep.cache import remember
-        from longtail.keep.model import load_model
-        from longtail.keep.older import modern, outgrown
+        from longtail.opening import opened
 
-        if shards := shard_folders(path):
-            return joined(path, [cls.load(each, verify=verify, threads=threads) for each in shards])
-        loaded = load_model(path, verify=verify, threads=threads)
-        if not loaded.outdated:
-            tagger = cls._restored(path, loaded, threads)
-        else:
-            try:
-                tagger = cls._restored(path, replace(loaded, manifest=modern(loaded)), threads)
-            except (ModelError, UsageError) as error:
-                raise outgrown(path, loaded, error) from error
-        if not loaded.checked:
-            loaded.let_go()
-            remember(loaded.key)
-        return tagger
-
-    @classmethod
-    def _restored(cls, path: str | Path, loaded: Loaded, threads: int) -> Self:
-        from longtail.keep.model import restoring
-
-        tagger = cls._configured(path, loaded.manifest, threads)
-        tagger.labels_, tagger.directory_ = loaded.labels, Path(path)
-        tagger.share_ = Share.from_manifest(loaded.manifest, path)
-        parts = tagger.pipeline.fitted_parts()
-        if set(loaded.states) != set(parts):
-            raise ModelError(f"{path}: files for {sorted(loaded.states)} where {sorted(parts)} are needed")
-        for stem, part in parts.items():
-            with restoring(path, stem), restoring_checked_arrays(loaded.checked):
-                part.restore(loaded.states[stem])
-        with restoring(path, "learner"):
-            tagger.pipeline.finish_restoring()
-        if tagger.pipeline.n_labels_ != len(tagger.labels_):
-            raise ModelError(
-                f"{path}: the learner has {tagger.pipeline.n_labels_} labels, the rest of the model has "
-                f"{len(tagger.labels_)}"
-            )
-        return tagger
-
-    @classmethod
-    def _configured(cls, path: str | Path, manifest: Mapping[str, Any], threads: int) -> Self:
-        """The tagger a manifest describes, its parts not yet fitted; names are looked up in the registry only."""
-        from longtail.keep.model import configuration_of, reason
-
-        try:
-            config, n_features, makes_features = configuration_of(manifest)
-            check_bounds(config)
-            tagger = cls(**config, threads=threads)
-            tagger.pipeline.begin_restoring(makes_features, n_features)
-        except KeyError as error:
-            raise ModelError(f"{path}: the manifest has no {error}") from None
-        except (TypeError, ValueError, UsageError) as error:
-            raise ModelError(f"{path}: the manifest does not fit this version of longtail: {reason(error)}") from None
-        return tagger
+        return opened(cls, path, verify=verify, threads=threads)
 
     def config(self) -> dict[str, Any]:
         """What `Tagger(**config)` makes the same tagger from, in plain values."""

@@ -14,14 +14,15 @@ from attack_cases import forged, no_network, refused
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("tokenizers")
 
 from longtail.corpus import Corpus  # noqa: E402
 from longtail.labels import LabelIndex  # noqa: E402
 from longtail.learners.neural import pretrained  # noqa: E402
 from longtail.tagger import Tagger  # noqa: E402
+from tiny_transformer import SPECIAL, save_word_tokeniser  # noqa: E402
 
-WORDS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "cats", "purr", "dogs", "bark", "towns", "grow"]
+WORDS = [*SPECIAL, "cats", "purr", "dogs", "bark", "towns", "grow"]
 TEXTS = ["cats purr", "dogs bark", "towns grow"]
 SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
 SIZES |= {"vocab_size": len(WORDS), "max_position_embeddings": 12, "pad_token_id": 1}
@@ -30,15 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 
 def save_encoder(folder: Path, family: str, **options: Any) -> str:
-    words = tokenizers.models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]")
-    tokeniser = tokenizers.Tokenizer(words)
-    tokeniser.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokeniser.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokeniser, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
-    ).save_pretrained(folder)
+    save_word_tokeniser(folder, WORDS)
     torch.manual_seed(0)
     model = transformers.AutoModel.from_config(transformers.AutoConfig.for_model(family, **(SIZES | options)))
     model.save_pretrained(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError
 from longtail.features.tfidf import Tfidf
 from longtail.fit import Fit
-from longtail.graphs.label_walk import expected_visits, soft_annotations
+from longtail.graphs.label_walk import DIVISORS, expected_visits, soft_annotations
 from longtail.labels import LabelIndex
 from longtail.learners.pipeline import Pipeline
 from longtail.run import Run
@@ -40,6 +41,47 @@ def test_rows_by_hand() -> None:
     np.testing.assert_allclose(out.Y.toarray(), expected, rtol=1e-6)
     assert out.labels.frequency.tolist() == [1, 2, 1, 0] and out.labels.documents == 3
     assert out.X is None and out.ids is None and out.pair_weight is None and out.reciprocal is None
+
+
+def test_the_normalised_graph_by_hand() -> None:
+    """Visits of one hop are ((1/2, 1/2), (1/4, 3/4)): rows sum to 1, columns to 3/4 and 5/4.
+
+    Scaled by the roots of these, row a divided by its diagonal is sqrt(3/5), row b is 1/3 sqrt(5/3).
+    """
+    out = Gandalf(hops=1, strength=1.0, scaled=True).apply(by_hand(), Run())
+    rows = [[1, np.sqrt(3 / 5), 0, 0], [np.sqrt(5 / 3) / 3, 1, 0, 0], [0, 0, 1, 0]]
+    np.testing.assert_allclose(out.Y.toarray()[3:], rows, rtol=1e-5)
+
+
+def test_rows_divided_by_their_largest_value() -> None:
+    """a meets c more often than itself, 0.75 to 0.5, and b half as often: by the largest b is 1/3, not 1/2."""
+    Y = sp.csr_matrix(np.array([[1, 1, 1], [0, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=np.float32))
+    graph = sp.csr_matrix(np.array([[0.5, 0.25, 0.75], [0, 1, 0.5], [0, 0, 2]], dtype=np.float32))
+    by_diagonal = soft_annotations(graph).toarray()
+    by_largest = soft_annotations(graph, divisor="largest").toarray()
+    np.testing.assert_allclose(by_diagonal, [[0, 0.5, 1], [0, 0, 0.5], [0, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(by_largest, [[0, 1 / 3, 1], [0, 0, 0.5], [0, 0, 0]], rtol=1e-6)
+    corpus = Corpus(labels=LabelIndex(["a", "b", "c"]), Y=Y, texts=["w"] * 4).counted()
+    diagonal, largest = (Gandalf(divisor=divisor, strength=1.0).apply(corpus, Run()) for divisor in DIVISORS)
+    assert (largest.Y != diagonal.Y).nnz > 0 and largest.Y.diagonal(k=0).max() == 1
+
+
+def test_labels_without_documents_have_rows_where_asked_for() -> None:
+    out = Gandalf(all_labels=True).apply(by_hand(), Run())
+    assert list(out.texts or [])[3:] == ["text a", "b", "text c", "text d"]
+    assert out.Y.toarray()[6].tolist() == [0, 0, 0, 1] and out.labels.frequency.tolist() == [1, 2, 1, 0]
+
+
+@pytest.mark.parametrize("learner", [ONE_TREE, {"part": "bonsai", "trees": 1}, "one-vs-all"])
+def test_a_label_without_documents_is_found_by_its_text(learner: Any) -> None:
+    texts = [f"{word} {number}" for number in range(20) for word in ("apple", "stone")]
+    Y = sp.csr_matrix(np.tile(np.eye(2, 3, dtype=np.float32), (20, 1)))
+    labels = LabelIndex(["fruit", "mineral", "animal"], ["banana", "granite", "zebra"])
+    corpus = Corpus(labels=labels, Y=Y, texts=texts).counted()
+    for all_labels in (True, False):
+        tagger = Tagger(learner, augment=[{"part": "gandalf", "all_labels": all_labels}]).fit(corpus)
+        (found,) = tagger.predict(["zebra"], k=1)
+        assert (bool(found) and found[0].label == "animal") == all_labels
 
 
 @pytest.mark.parametrize("options", [{"soft": False}, {"strength": 0.0}, {"threshold": 1.0}])

@@ -115,7 +115,7 @@ def hook_for(length: int = 6, texts: Tokens | None = TEXTS, **options: Any) -> L
     Y = sp.csr_matrix(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 0, 1]], dtype=np.float32))
     labels = LabelIndex(list("abcd")).with_counts(np.array([1, 1, 1, 1]), 3)
     hook = LabelMixTokens(**{"probability": 1.0, "hops": 1, "strength": 0.5, **options})
-    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y, made=made), 1, 1, 100, texts, length))
+    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y, made=made), 1, 100, texts, length))
     return hook
 
 

@@ -176,7 +176,7 @@ def test_special_tokens_of_the_encoder_stay():
 def test_plain_batches_until_warm():
     network, plain = network_and_batch()
     hook = SSMix(warm_up=0.3)
-    hook.begin(TrainingPlan(corpus(), layers=1, first_trained=1, steps=10))
+    hook.begin(TrainingPlan(corpus(), layers=1, steps=10))
     rng = np.random.default_rng(0)
     sizes = [len(hook.draw(plain, network, rng, step)) // len(plain) for step in range(10)]
     assert sizes == [1] * 3 + [2] * 7

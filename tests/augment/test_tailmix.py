@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ pytest.importorskip("lightning")
 from mixing_cases import TINY, corpus, equal, learns, network_and_batch, plainly_trained, trained  # noqa: E402
 
 from longtail.augment.hooks import TrainingPlan  # noqa: E402
-from longtail.augment.tailmix import RULES, TailMix, Targets, mix  # noqa: E402
+from longtail.augment.tailmix import DOCUMENTS, FORMS, RULES, TailMix, Targets, mix  # noqa: E402
 from longtail.corpus import Corpus  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.graphs.cooccurrence import cooccurrence, strongest  # noqa: E402
@@ -35,17 +36,16 @@ TREE = {"tree": "always", "branches": 4, "top": 4, "candidates": 2}
 def hook_for(labels: LabelIndex, Y: sp.csr_matrix, **options: Any) -> TailMix:
     """A hook that knows its corpus; every label may be mixed unless told otherwise."""
     # with a small alpha some lambda are 1 in single precision, and those pairs are left alone
-    hook = TailMix(**{"rarest": None, "alpha": 5.0, **options})
-    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y), 1, 1, 100))
+    hook = TailMix(**{"rarest": None, "alpha": 5.0, "form": "in-place", "rule": "exclude", **options})
+    hook.begin(TrainingPlan(Corpus(labels=labels, Y=Y), 1, 100))
     return hook
 
 
-def drawn(*pairs: tuple[int, int, float], choice: float = 0.0) -> Targets:
+def drawn(*pairs: tuple[int, int, float], choice: float = 0.0, rank: int = 0) -> Targets:
     """Pairs of (document, label, lambda)."""
     document, label, lam = zip(*pairs, strict=True)
-    return Targets(
-        np.array(document), np.array(label), np.array(lam, np.float32), np.full(len(pairs), choice, np.float32)
-    )
+    choices = np.full(len(pairs), choice, np.float32)
+    return Targets(np.array(document), np.array(label), np.array(lam, np.float32), choices, rank)
 
 
 class ByHand:
@@ -55,12 +55,14 @@ class ByHand:
     labels 0 and 1, document 1 has label 2. 0 and 1 are neighbours, and so are 2 and 3.
     """
 
-    def __init__(self, **options: Any) -> None:
-        head = LabelAttention(document=False).network(2, 2, 4)
+    def __init__(self, documents: bool = False, **options: Any) -> None:
+        head = LabelAttention(document=documents).network(2, 2, 4)
         with torch.no_grad():
             head.queries.weight.copy_(torch.tensor([[99.0, 0], [0, 99], [99, 0], [0, 99]]))
             head.vectors.weight.copy_(torch.tensor([[4.0, 8], [1, 1], [2, 3], [5, 7]]))
             head.bias.weight.fill_(-1)
+            if documents:
+                head.document.weight.copy_(torch.tensor([[2**0.5, 2**0.5], [0, 8**0.5], [2**0.5, 0], [18**0.5, 0]]))
         self.network = SimpleNamespace(head=head)
         self.hidden = torch.tensor([[[1.0, 0], [0, 1]], [[2.0, 0], [0, 2]]], requires_grad=True)
         tokens = torch.tensor([[2, 3], [4, 5]])
@@ -104,6 +106,137 @@ def test_logits_and_targets_by_hand(rule: str, logits: list[list[float]], target
     torch.testing.assert_close(found, torch.tensor(logits, dtype=torch.float32))
     assert batch.targets.tolist() == targets and extra is None
     assert case.batch.targets.tolist() == [[1, 1, 0, 0], [0, 0, 1, 0]], "the batch given stays as it is"
+
+
+@pytest.mark.parametrize(("rule", "of_neighbour"), [("literal", [0.25, 0.5]), ("max", [1, 0.5])])
+def test_equation_4_by_hand(rule: str, of_neighbour: list[float]) -> None:
+    """The mixture stands in both places: y~ = lambda y_l + (1 - lambda) y_t holds for one vector c~.
+
+    Document 0: c~ = (3/4, 1/4), held against label 0: 4, against label 1: 3/4 + 1/4 - 1 = 0. Document 1: c~ = (1, 1),
+    held against label 2: 4, against label 3: 5 + 7 - 1 = 11 instead of 13.
+    """
+    case = ByHand(rule=rule, form="equation-4")
+    batch, found, extra = case.mixed(drawn((0, 0, 0.75), (1, 2, 0.5)))
+    torch.testing.assert_close(found, torch.tensor([[4.0, 0, 1, 6], [7, 1, 4, 11]]))
+    assert extra is None
+    assert batch.targets.tolist() == [[0.75, of_neighbour[0], 0, 0], [0, 0, 0.5, of_neighbour[1]]]
+
+
+def cross_entropy(logit: float, target: float) -> float:
+    share = 1 / (1 + np.exp(-logit))
+    return float(-target * np.log(share) - (1 - target) * np.log(1 - share))
+
+
+@pytest.mark.parametrize(("rule", "of_neighbour"), [("literal", 0.25), ("max", 1.0)])
+def test_additive_by_hand(rule: str, of_neighbour: float) -> None:
+    """The document's pairs stay as they are, and the mixtures of equation 4 have a loss beside theirs."""
+    case = ByHand(rule=rule, form="additive")
+    plain = case.network.head(case.hidden, case.batch.mask, case.batch.labels)
+    batch, found, extra = case.mixed(drawn((0, 0, 0.75), (1, 2, 0.5)))
+    assert torch.equal(found, plain) and torch.equal(batch.targets, case.batch.targets)
+    examples = [(4, 0.75), (0, of_neighbour), (4, 0.5), (11, 0.5)]
+    assert float(extra.detach()) == pytest.approx(sum(cross_entropy(*each) for each in examples) / 2, rel=1e-5)
+    light = replace(case.batch, weights=torch.tensor([[1.0, 0, 1, 1], [1, 1, 0.5, 1]]))
+    *_, extra = case.mixed(drawn((0, 0, 0.75), (1, 2, 0.5)), batch=light)
+    weighted = sum(w * cross_entropy(*each) for w, each in zip((1, 0, 0.5, 1), examples, strict=True))
+    assert float(extra.detach()) == pytest.approx(weighted / 2, rel=1e-5), "a pair of weight 0 has no say"
+
+
+def test_an_addition_outside_the_loss_by_hand() -> None:
+    """Labels 0, 1 and 2 are sampled: the mixture's part of label 3 has its say all the same."""
+    case = ByHand(form="additive", rule="max")
+    some = replace(case.batch, labels=torch.arange(3), targets=case.batch.targets[:, :3])
+    *_, extra = case.mixed(drawn((1, 2, 0.5)), batch=some)
+    assert float(extra.detach()) == pytest.approx((cross_entropy(4, 0.5) + cross_entropy(11, 0.5)) / 2, rel=1e-5)
+
+
+def test_several_neighbours_by_hand() -> None:
+    """Section 3.2: label 0 is mixed with its nearest neighbour and with the one after it, a lambda each.
+
+    Document 0: label 2 looks at the same word as label 0, at distance 0; labels 1 and 3 at the other. Mixed with label
+    2, the vector stays (1, 0), and logits are 3 and 1; mixed with label 1 by halves, it is (1/2, 1/2): 5 and 0.
+    """
+    case = ByHand(form="additive", rule="literal", partners=3)
+    case.hook.neighbours_ = np.array([[1, 2], [0, -1], [0, -1], [-1, -1]], dtype=np.int32)
+    rounds = [drawn((0, 0, 0.75)), drawn((0, 0, 0.5), rank=1), drawn((0, 0, 0.9), rank=2)]
+    *_, extra = case.mixed(*rounds)
+    examples = [(3, 0.75), (1, 0.25), (5, 0.5), (0, 0.5)]
+    assert float(extra.detach()) == pytest.approx(sum(cross_entropy(*each) for each in examples) / 2, rel=1e-5)
+    assert case.hook.statistics_.pairs == 2 and case.hook.statistics_.without_neighbour == 0, "no third neighbour"
+    labels = LabelIndex(list("ab")).with_counts(np.array([1, 1]), 10)
+    hook = hook_for(labels, sp.csr_matrix((1, 2), dtype=np.float32), form="additive", partners=3)
+    made = many_documents(hook, 5, [0, 1])
+    assert [one.rank for one in made] == [0, 1, 2]
+    assert all((one.label == made[0].label).all() for one in made) and (made[0].lam != made[1].lam).all()
+
+
+def test_any_several_neighbours_are_different_ones() -> None:
+    case = ByHand(form="additive", rule="literal", partners=3, similar=False)
+    case.hook.neighbours_ = np.array([[1, 2], [0, -1], [0, -1], [-1, -1]], dtype=np.int32)
+    for choice in (0.0, 0.4, 0.6, 0.99):
+        found = [
+            partners(case.hook, case.network, None, case.batch, drawn((0, 0, 0.5), choice=choice, rank=rank))[0]
+            for rank in range(3)
+        ]
+        assert sorted(found) == [-1, 1, 2] and found[2] == -1
+
+
+@pytest.mark.parametrize("form", ["in-place", "equation-4"])
+def test_targets_are_assigned_not_multiplied(form: str) -> None:
+    """Algorithm 1 with M = 2: Y_l <- lambda, whatever the label was assigned as another one's neighbour before."""
+    case = ByHand(rule="literal", form=form)
+    batch, *_ = case.mixed(drawn((0, 0, 0.75)), drawn((0, 1, 0.6)))
+    torch.testing.assert_close(batch.targets[0], torch.tensor([0.4, 0.6, 0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("document", "mixture", "neighbour"), [("kept", 6, 2), ("mixed", 5.5, 0.5), ("left-out", 4, 0)]
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_part_of_the_documents_vector_by_hand(form: str, document: str, mixture: float, neighbour: float) -> None:
+    """Document 0's vector is (1, 1) / sqrt(2): it adds 2 to label 0, and 2 to label 1.
+
+    The mixture adds 4 for label 0 and 0 for label 1 (see above): all of the document's part, 3/4 and 1/4 of it, none.
+    """
+    case = ByHand(documents=True, rule="literal", form=form, document=document)
+    _, found, extra = case.mixed(drawn((0, 0, 0.75)))
+    if form == "additive":
+        expected = (cross_entropy(mixture, 0.75) + cross_entropy(neighbour, 0.25)) / 2
+        assert float(extra.detach()) == pytest.approx(expected, rel=1e-5)
+        return
+    assert float(found[0, 0].detach()) == pytest.approx(mixture, rel=1e-5)
+    assert float(found[0, 1].detach()) == pytest.approx(neighbour if form == "equation-4" else 2, rel=1e-5)
+
+
+def test_the_documents_vector_must_be_there() -> None:
+    network, batch = network_and_batch(head={"part": "label-attention", "document": False})
+    hook = hook_for(corpus().labels, corpus().Y, document="mixed")
+    with pytest.raises(UsageError, match=r"tailmix.document counts only where the head has the document's vector"):
+        hook.draw(batch, network, np.random.default_rng(0), 0)
+
+
+def test_labels_with_one_document_are_mixed_by_default() -> None:
+    """All their neighbours are labels of that document, which the rule "exclude" takes away."""
+    case = ByHand()
+    for rule, idle in (("max", 0), ("literal", 0), ("exclude", 1)):
+        case.hook.rule = rule
+        case.hook.statistics_ = type(case.hook.statistics_)(case.hook.statistics_.count)
+        case.mixed(drawn((0, 0, 0.75)))
+        assert case.hook.statistics_.without_neighbour == idle
+    assert TailMix().rule != "exclude"
+
+
+def test_a_training_that_hardly_mixed_says_so() -> None:
+    case = ByHand(rule="exclude")
+    case.mixed(drawn((0, 0, 0.75), (1, 2, 0.5)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        case.hook.end()  # half of them is not more than half
+    case.mixed(drawn((0, 0, 0.75)))
+    with pytest.warns(UserWarning, match="tailmix hardly mixed: 67% of 3 labels drawn had no neighbour"):
+        case.hook.end()
+    with pytest.warns(UserWarning, match="tailmix mixed nothing: it drew no label"):
+        ByHand().hook.end()
 
 
 def test_soft_targets_are_lowered() -> None:
@@ -427,6 +560,8 @@ def test_neighbours_outside_the_loss_have_a_loss_of_their_own() -> None:
 @given(
     seed=st.integers(0, 10_000),
     rule=st.sampled_from(RULES),
+    form=st.sampled_from(FORMS),
+    document=st.sampled_from(DOCUMENTS),
     most=st.integers(1, 4),
     folded=st.booleans(),
     graph=st.booleans(),
@@ -434,14 +569,11 @@ def test_neighbours_outside_the_loss_have_a_loss_of_their_own() -> None:
     shared=st.booleans(),
     alpha=st.floats(0.05, 10),
 )
-def test_targets_stay_targets(
-    seed: int, rule: str, most: int, folded: bool, graph: bool, similar: bool, shared: bool, alpha: float
-) -> None:
+def test_targets_stay_targets(seed: int, shared: bool, **options: Any) -> None:
     network, batch = network_and_batch(6)
     rng = np.random.default_rng(seed)
     soft = batch.targets * torch.from_numpy(rng.uniform(0.1, 1, batch.targets.shape)).float()
     batch = replace(batch, targets=soft) if shared else listed(replace(batch, targets=soft))
-    options = {"rule": rule, "most": most, "folded": folded, "graph": graph, "similar": similar, "alpha": alpha}
     hook = hook_for(corpus().labels, corpus().Y, **options)
     before = batch.targets.clone()
     hook.draw(batch, network, rng, 0)
@@ -453,7 +585,10 @@ def test_targets_stay_targets(
     assert changed.targets.shape == before.shape and mixed.shape == logits.shape
     assert changed.targets.min() >= 0 and changed.targets.max() <= 1
     assert torch.isfinite(mixed).all() and (extra is None or torch.isfinite(extra))
-    if rule == "max":
+    if options["form"] == "additive":
+        assert torch.equal(mixed, logits) and torch.equal(changed.targets, before), "what there was stays"
+        assert extra is not None and extra > 0
+    if options["rule"] == "max":
         drawn_pairs = {(d, label) for one in hook.drawn_ for d, label in zip(one.document, one.label, strict=True)}
         for document, place in torch.nonzero(changed.targets < before).tolist():
             label = int(batch.labels[place] if shared else batch.labels[document, place])
@@ -482,9 +617,10 @@ def test_lambda_1_is_training_without_mixing(options: dict[str, Any]) -> None:
     assert equal(trained([{"part": "tailmix", "rarest": None, "fixed": 1}], **options), plainly_trained(**options))
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("options", [{}, TREE, {"shortlist": THREE}], ids=["flat", "tree", "sampled"])
-def test_mixing_changes_what_is_learnt(options: dict[str, Any]) -> None:
-    mixing = [{"part": "tailmix", "rarest": None, "most": 2, "rule": "literal"}]
+def test_mixing_changes_what_is_learnt(options: dict[str, Any], form: str) -> None:
+    mixing = [{"part": "tailmix", "rarest": None, "most": 2, "rule": "literal", "form": form}]
     once, again = trained(mixing, **options), trained(mixing, **options)
     assert equal(once, again) and not equal(once, plainly_trained(**options))
     if options is TREE:
@@ -497,11 +633,13 @@ def test_mixing_changes_what_is_learnt(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", [{}, TREE], ids=["flat", "tree"])
 def test_statistics_of_a_training(options: dict[str, Any]) -> None:
     tagger = Tagger({**TINY, **options}, features=None, augment=[{"part": "tailmix", "rarest": None}], threads=1)
-    tagger.fit(corpus())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        tagger.fit(corpus())
     (hook,) = tagger.augment
     found = hook.statistics_.to_dict()
     assert 64 <= found["pairs"] <= 2 * 64, "two epochs, one label of each document that has any"
-    assert found["without_neighbour"] < 1 and found["partner_positive"] == 0 and found["lambda_below_half"] == 0
+    assert found["without_neighbour"] < 0.5 and 0 < found["partner_positive"] < 1 and found["lambda_below_half"] == 0
     assert 1 <= found["mean_documents_of_label"] <= corpus().labels.frequency.max()
 
 

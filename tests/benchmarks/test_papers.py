@@ -23,7 +23,7 @@ ROWS = papers.rows()
 def test_rows_are_whole_and_differ() -> None:
     taggers = {name: repr(row.tagger()) for name, row in ROWS.items()}
     assert all(row.title and row.paper and row.note for row in ROWS.values())
-    assert len(ROWS) == 85 and len(set(taggers.values())) == len(taggers)
+    assert len(set(taggers.values())) == len(taggers)
 
 
 def test_single_models_and_ensembles_are_kept_apart() -> None:
@@ -72,6 +72,7 @@ def test_rows_of_ranknet_and_taug(name: str) -> None:
 
 
 TAILMIX = {"part": "tailmix"}
+PRINTED = {"alpha": 0.2, "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000}
 #: The rows of TailMix's tables 2, 3 and 4: recipe -> (learner, augmenter with the options that are not its defaults).
 TAILMIX_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "attentionxml": ("attentionxml", None),
@@ -81,16 +82,14 @@ TAILMIX_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "wordmix-attentionxml": ("attentionxml", {"part": "wordmix"}),
     "hiddenmix-attentionxml": ("attentionxml", {"part": "hiddenmix"}),
     "ssmix-attentionxml": ("attentionxml", {"part": "ssmix"}),
-    "wordmix-laroberta": ("laroberta", {"part": "wordmix"}),
     "tmix-laroberta": ("laroberta", {"part": "tmix"}),
-    "ssmix-laroberta": ("laroberta", {"part": "ssmix"}),
     "tailmix-no-similarity-attentionxml": ("attentionxml", TAILMIX | {"similar": False}),
     "tailmix-no-graph-attentionxml": ("attentionxml", TAILMIX | {"graph": False}),
     "tailmix-neither-attentionxml": ("attentionxml", TAILMIX | {"similar": False, "graph": False}),
-    "tailmix-printed-attentionxml": (
-        "attentionxml",
-        TAILMIX | {"alpha": 0.2, "rule": "literal", "folded": False, "rarest": None, "neighbours": 100_000},
-    ),
+    **{
+        f"tailmix-{name}-attentionxml": ("attentionxml", TAILMIX | PRINTED | {"form": form})
+        for name, form in (("printed", "in-place"), ("equation-4", "equation-4"), ("additive", "additive"))
+    },
 }
 TAILMIX_ENSEMBLES = {"tailmix-ensemble-attentionxml": "attentionxml", "tailmix-ensemble-laroberta": "laroberta"}
 
@@ -131,6 +130,7 @@ def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
     learner = ROWS["attentionxml-published"].learner
     assert learner["start"] == "random" and not learner["encoder"]["skip"] and not learner["head"]["document"]
     assert learner["head"]["classifier"] == "shared"
+    assert (learner["head"]["hidden"], learner["head"]["second"]) == (512, 256)
     assert learner["rate"] == learner["word_rate"] == learner["label_rate"] == 0.001
     ours = Recipe.find("attentionxml").learner
     assert {key: learner[key] for key in ("epochs", "batch", "shortlist")} == {
@@ -141,6 +141,11 @@ def test_the_published_attentionxml_lacks_what_is_added_here() -> None:
 def test_every_recipe_of_a_neural_learner_is_a_row_or_the_published_network() -> None:
     neural = {name for name in ROWS if "attentionxml" in name or "laroberta" in name}
     assert neural == {*TAILMIX_ROWS, *TAILMIX_ENSEMBLES, "attentionxml-published"}
+
+
+def test_glas_differs_from_its_plain_row_in_the_regulariser_only() -> None:
+    held, plain = ROWS["glas"], ROWS["glas-plain"]
+    assert held.learner == plain.learner and not plain.augment and held.augment == [config_of(build("glas"))]
 
 
 LSFA = {"part": "lsfa"}
@@ -169,6 +174,8 @@ def test_rows_of_lsfa_quote_no_figures_of_other_corpora(name: str) -> None:
 
 
 SHORT_TEXT = ("astec", "decaf", "eclare", "inceptionxml", "inceptionxml-lf")
+LABELMIX_PRINTED = {"part": "labelmix", "strength": 1.0, "scaled": True}
+GANDALF_PRINTED = {"part": "gandalf", "strength": 1.0, "scaled": True, "all_labels": True}
 #: The rows of Gandalf's tables 2 and 3: recipe -> (learner, augmenter with the options that are not its defaults).
 GANDALF_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
     **{learner: (learner, None) for learner in SHORT_TEXT},
@@ -177,17 +184,34 @@ GANDALF_ROWS: dict[str, tuple[str, dict[str, Any] | None]] = {
         f"inceptionxml-{part}-no-soft": ("inceptionxml", {"part": part, "soft": False})
         for part in ("labelmix", "gandalf")
     },
+    **{f"{learner}-gandalf-printed": (learner, GANDALF_PRINTED) for learner in SHORT_TEXT},
+    **{f"{learner}-labelmix-printed": (learner, LABELMIX_PRINTED) for learner in SHORT_TEXT},
 }
 CLUSTERS = config_of(build("label-clusters"))
-TEXT_CLUSTERS = CLUSTERS | {"texts": True, "surrogate": 3, "blocks": False}
+TEXT_CLUSTERS = CLUSTERS | {"texts": True, "surrogate": 3, "blocks": False, "anew": True}
 #: Pipelines as published: recipe -> (learner, options that make it so).
 PUBLISHED: dict[str, tuple[str, dict[str, Any]]] = {
-    "astec-published": ("astec-modules", {}),
+    "astec-published": ("astec-modules", {"documents": 100, "centroids": 300}),
     "inceptionxml-published": ("inceptionxml", {"start": "random"}),
     "inceptionxml-plus": ("inceptionxml", {"shortlist": CLUSTERS | {"detached": 0.22}}),
     "decaf-published": ("decaf", {"shortlist": TEXT_CLUSTERS}),
-    "eclare-published": ("eclare", {"shortlist": TEXT_CLUSTERS, "traverse": 0.5}),
+    "decaf-lite": ("decaf", {"shortlist": TEXT_CLUSTERS | {"frozen": True}}),
+    "eclare-published": ("eclare", {"shortlist": TEXT_CLUSTERS | {"frozen": True}, "traverse": 0.5}),
     "inceptionxml-lf-published": ("inceptionxml-lf", {"shortlist": CLUSTERS, "first_phase": 0.5}),
+}
+#: Published pipelines with the augmenters as printed: recipe -> (the pipeline's recipe, augmenter).
+PUBLISHED_WITH: dict[str, tuple[str, dict[str, Any]]] = {
+    **{
+        f"{name}-{part['part']}": (name, part)
+        for name in PUBLISHED
+        for part in (LABELMIX_PRINTED, GANDALF_PRINTED)
+        if name != "decaf-lite"
+    },
+    "inceptionxml-published-labelmix-no-soft": ("inceptionxml-published", {"part": "labelmix", "soft": False}),
+    "inceptionxml-published-gandalf-no-soft": (
+        "inceptionxml-published",
+        {"part": "gandalf", "soft": False, "all_labels": True},
+    ),
 }
 
 
@@ -212,12 +236,22 @@ def test_published_pipelines_differ_from_the_learners_defaults(name: str) -> Non
     assert {key: learner[key] for key in options} == options
     if "inception" in part:
         assert learner["encoder"]["enhance"] and not learner["encoder"]["skip"]
+        assert learner["encoder"]["partner"] == "embeddings"
+        assert learner["encoder"]["decoupled"] == (part == "inceptionxml-lf")
     if part in ("decaf", "eclare", "inceptionxml-lf"):
         assert learner["head"]["residual"] and learner["head"]["free"] and learner["head"]["start"] != "zero"
         assert learner["head"]["join"] == ("gates" if part == "decaf" else "attention")
 
 
-@pytest.mark.parametrize("name", [*GANDALF_ROWS, *PUBLISHED])
+@pytest.mark.parametrize("name", PUBLISHED_WITH)
+def test_published_pipelines_with_the_printed_augmenters(name: str) -> None:
+    pipeline, augmenter = PUBLISHED_WITH[name]
+    assert ROWS[name].learner == ROWS[pipeline].learner and not ROWS[name].rerank
+    assert ROWS[name].augment == [config_of(build(augmenter))]
+    assert f"Table {'3' if 'no-soft' in name else '2'}, row" in ROWS[name].note
+
+
+@pytest.mark.parametrize("name", [*GANDALF_ROWS, *PUBLISHED, *PUBLISHED_WITH])
 def test_figures_of_the_lf_corpora_are_not_quoted(name: str) -> None:
     note = ROWS[name].note
     assert "LF-AmazonTitles-131K" in note and "do not compare" in note and not re.search(r"\d\.\d", note)
@@ -225,7 +259,7 @@ def test_figures_of_the_lf_corpora_are_not_quoted(name: str) -> None:
 
 def test_every_recipe_of_a_short_text_learner_is_a_row_or_a_published_pipeline() -> None:
     found = {name for name in ROWS if ROWS[name].learner["part"] in (*SHORT_TEXT, "astec-modules")}
-    assert found == {*GANDALF_ROWS, *PUBLISHED}
+    assert found == {*GANDALF_ROWS, *PUBLISHED, *PUBLISHED_WITH, "glas", "glas-plain"}
     trees = ROWS["parabel-gandalf"]
     assert trees.learner == Recipe.find("parabel").learner and [part["part"] for part in trees.augment] == ["gandalf"]
 

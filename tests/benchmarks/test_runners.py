@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import glas
+import label_strength
 import label_text
 import lsfa
 import neural_tail
 import peers_rows
 import quality
 import tail
+import tailmix
 import xda
 from longtail.corpus import Corpus
+from longtail.labels import LabelIndex
 from longtail.recipe import Recipe
 from longtail.registry import config_of
+from longtail.scores import Scores
 
 BENCHMARKS = Path(tail.__file__).parent
 
@@ -90,7 +98,34 @@ def test_a_row_of_lsfa_takes_the_first_stage_that_is_there(tmp_path: Path, monke
 def test_label_text_rows_have_taggers(row: dict[str, Any]) -> None:
     tagger = label_text.tagger_of(row, 1000)
     assert (tagger.seed, tagger.threads) == (row["seed"], 1)
-    assert bool(tagger.augment) == (row["setting"] not in ("plain", "published"))
+    assert bool(tagger.augment) == (row["setting"] not in ("plain", "published", "published-before"))
+
+
+@pytest.mark.parametrize("learner", label_text.PUBLISHED)
+def test_published_pipelines_have_parts_that_they_had_not_before(learner: str) -> None:
+    now, before = (label_text.published(learner, more).learner for more in ("", "-before"))
+    assert now != before and now["part"] == before["part"]
+
+
+def test_strengths_are_searched_on_titles_held_out() -> None:
+    rng = np.random.default_rng(0)
+    starts = ["the life of a man", "on the origin of species", "a history of the world", "poems"]
+    texts = [f"{starts[n % 4]} {n}" for n in range(40)] + [f"title {n}" for n in range(60)]
+    Y = sp.csr_matrix(rng.random((100, 5)) < 0.5, dtype=np.float32)
+    train, asked = label_strength.divided(Corpus(labels=LabelIndex(list("abcde")), Y=Y, texts=texts), 1)
+    assert len(train) + len(asked) == 100 and 15 <= len(asked) <= 40 and train.labels.documents == len(train)
+    first = {" ".join(text.split()[:5]) for text in train.texts or []}
+    assert not first & {" ".join(text.split()[:5]) for text in asked.texts or []}
+    for row in label_strength.rows():
+        assert row["setting"] in label_strength.AUGMENT and row["learner"] in label_strength.KINDS.values()
+
+
+def test_recall_of_labels_that_nobody_learnt() -> None:
+    """Label 2 has no training document: of its two documents one has it among the two best."""
+    labels = LabelIndex(list("abc")).with_counts(np.array([3, 1, 0]), 4)
+    Y = sp.csr_matrix(np.array([[1, 0, 1], [0, 0, 1]], dtype=np.float32))
+    scores = Scores(np.array([[0, 2], [0, 1]], np.int32), np.array([[2, 1], [2, 1]], np.float32))
+    assert label_strength.unseen_recall(scores, Corpus(labels=labels, Y=Y, texts=["x", "y"]), 2) == 50
 
 
 def test_one_tree_is_a_setting_of_the_recipes() -> None:
@@ -124,9 +159,13 @@ def test_a_row_of_the_tail_methods(setting: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "script", [path.name for path in sorted(BENCHMARKS.glob("*.py")) if "__main__" in path.read_text()]
 )
-def test_runners_start(script: str) -> None:
-    done = subprocess.run([sys.executable, BENCHMARKS / script, "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "usage:" in done.stdout, done.stderr
+def test_runners_start(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """In this process: what one of them imports, the next one need not import again."""
+    monkeypatch.setattr(sys, "argv", [script, "--help"])
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    with pytest.raises(SystemExit) as done:
+        runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
+    assert not done.value.code and "usage:" in capsys.readouterr().out
 
 
 def test_tables_of_lsfa() -> None:
@@ -152,3 +191,78 @@ def test_xda_rows_have_taggers(row: dict[str, Any]) -> None:
     assert config_of(tagger.learner)["part"] == row["learner"] and tagger.threads == 1
     assert bool(tagger.augment) == (row["setting"] != "plain")
     assert row["setting"] not in xda.SEARCHED or row["corpus"].endswith(xda.HELD_OUT), "never on test documents"
+
+
+@pytest.mark.parametrize(("runner", "part"), [(tailmix, "tailmix"), (glas, "glas")])
+def test_rows_of_tailmix_and_glas_have_taggers(runner: Any, part: str) -> None:
+    for row in runner.rows():
+        tagger = runner.tagger_of(row)
+        assert tagger.threads == 1 and [config_of(each)["part"] for each in tagger.augment] == (
+            [] if row["setting"] == "plain" else [part]
+        )
+
+
+def test_the_search_of_tailmix_covers_its_forms() -> None:
+    assert len(tailmix.GRID) == 2 * 3 * 3 * 2 and set(tailmix.FEWER) <= set(tailmix.GRID) <= set(tailmix.SEARCHED)
+    row = {"corpus": "vuln-libraries-held-out", "learner": "bag", "seed": 0}
+    taggers = {repr(tailmix.tagger_of({**row, "setting": name})) for name in tailmix.SEARCHED}
+    assert len(taggers) == len(tailmix.SEARCHED), "no two settings are the same"
+    (hook,) = tailmix.tagger_of({**row, "setting": "max additive 0.2 M3"}).augment
+    assert (hook.partners, hook.most, hook.alpha, hook.rarest, hook.folded) == (3, 1, 0.2, None, False)
+
+
+def test_finalists_are_the_best_on_held_out_documents() -> None:
+    def done(worth: dict[str, float]) -> dict[str, Any]:
+        return {
+            f"vuln-libraries-held-out/bag/{name}/0": {"figures": {"PSP@3": value, "PSP@5": 50.0}}
+            for name, value in worth.items()
+        }
+
+    some = {"max additive 0.4 M1": 3.0, "literal in-place 0.4 M1": 1.0, "max in-place 0.4 M1": 2.0}
+    best = ("max additive 0.4 M1", "max in-place 0.4 M1")
+    assert tailmix.finalists("vuln-libraries", "bag", done(some)) == ()
+    assert tailmix.finalists("vuln-libraries", "bag", done(some), complete=False) == best
+    everything = dict.fromkeys(tailmix.SEARCHED, 0.0) | some
+    assert tailmix.finalists("vuln-libraries", "bag", done(everything)) == best
+    assert glas.best("vuln-libraries", {}) == ()
+
+
+def test_a_row_of_tailmix_says_what_was_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from longtail.data.synthetic import synthetic
+
+    def small(name: str, data: Path) -> tuple[Corpus, Corpus]:
+        made = synthetic(documents=120, labels=20, words=200, words_per_document=8, texts=True, seed=0)
+        return made.rows(range(90)).counted(), made.rows(range(90, 120))  # type: ignore[arg-type]
+
+    learner = {"part": "attentionxml", "encoder": {"part": "bag", "size": 8}, "epochs": 1}
+    for runner, setting, said in ((tailmix, "max additive 0.4 M1", "pairs"), (glas, "weight 10", "steps")):
+        monkeypatch.setattr(runner, "corpora", small)
+        monkeypatch.setitem(runner.LEARNERS, ("vuln-libraries", "bag"), learner)
+        row = {"row": "x", "corpus": "vuln-libraries-held-out", "learner": "bag", "setting": setting, "seed": 0}
+        measured = runner.measure(row, Path())
+        assert measured["statistics"][said] > 0 and "PSP@3" in measured["figures"]
+
+
+def test_tables_of_tailmix() -> None:
+    import render_tailmix
+
+    def row(corpus: str, setting: str, seed: int, value: float) -> dict[str, Any]:
+        names = [f"{metric}@{k}" for metric in ("P", "PSP") for k in (1, 3, 5)]
+        made = {"corpus": corpus, "learner": "bag", "setting": setting, "seed": seed}
+        return {**made, "figures": dict.fromkeys(names, value), "statistics": {"without_neighbour": 0.25}}
+
+    held, test = "vuln-libraries-held-out", "vuln-libraries"
+    rows = [row(held, "plain", 0, 50), row(held, "best", 0, 51.5)]
+    rows += [row(test, "plain", seed, 40) for seed in range(3)] + [
+        row(test, "best", seed, 40 + seed) for seed in (0, 2)
+    ]
+    machine = {"cores": 2, "cpu": "a CPU", "memory_gb": 4.0, "system": "Linux", "python": "3.11"}
+    results = {"command": "python benchmarks/tailmix.py", "machine": machine, "rows": rows}
+    assert "| bag: best | 51.50/51.50/51.50 | 51.50/51.50/51.50 | +1.50, +1.50, +1.50 | 25 % |" in (
+        render_tailmix.tailmix_search_section(results)
+    )
+    shown = render_tailmix.tailmix_test_section(results)
+    assert (
+        "| bag: best | 2 | 41.00/41.00/41.00 | 41.00/41.00/41.00 | +1.00 ± 1.41," in shown and "held out" not in shown
+    )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.arrays import SparseRows, with_own_columns
-from longtail.cluster.balanced import balanced, in_first_half
+from longtail.cluster.balanced import balanced, halves, in_first_half
 from longtail.cluster.kmeans import k_means
 from longtail.cluster.label_vectors import label_vectors
 from longtail.run import Run
@@ -110,3 +110,30 @@ def test_balanced_clusters_do_not_depend_on_threads_but_on_the_seed():
 
 def test_no_rows_no_clusters():
     assert balanced(rows_of(sp.csr_matrix((0, 3), dtype=np.float32)), 3, 4, Run()).shape == (0,)
+
+
+def test_a_large_part_is_halved_by_blocks_the_same_for_any_number_of_threads(monkeypatch):
+    rng = np.random.default_rng(5)
+    direction = np.repeat([0, 1], 150)
+    matrix = 0.05 * rng.random((300, 40))
+    for i in range(300):
+        matrix[i, direction[i] * 20 + rng.choice(20, 12, replace=False)] += 1
+    rows = rows_of(matrix / np.linalg.norm(matrix, axis=1, keepdims=True))
+    members = np.arange(300, dtype=np.int32)
+    alone = halves(rows, 40, members, np.random.default_rng(1), Run(threads=1))
+    monkeypatch.setattr("longtail.cluster.balanced.ENTRIES_PER_BLOCK", 1000)
+    found = [halves(rows, 40, members, np.random.default_rng(1), Run(threads=threads)) for threads in (1, 2, 5)]
+    for first, second in found:
+        assert first.tolist() == alone[0].tolist() and second.tolist() == alone[1].tolist()
+    assert {*direction[alone[0]]} != {0, 1}  # and the halves are the two directions
+
+
+def test_the_last_centres_of_k_means_are_kept_as_narrow_as_they_are(monkeypatch):
+    widths = []
+    monkeypatch.setattr(
+        "longtail.cluster.kmeans._nearest_centre",
+        lambda rows, low, high, centres, out, similarity, lanes: widths.append((centres.sums.shape[1], len(lanes))),
+    )
+    matrix = sp.random(300, 50, density=0.2, random_state=7, dtype=np.float32)
+    k_means(rows_of(matrix), 50, 100, np.random.default_rng(0), Run(threads=1))
+    assert set(widths) == {(32, 32), (8, 8)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -234,10 +235,46 @@ class Maker:
         return self().fit(corpus, run=Run(threads=1 if self.case.neural else 0))
 
     def fitted(self) -> Learner:
-        """Fitted on the small corpus; networks only once a session, for all tests that only look at them."""
-        return _fitted(self.case, self.folder) if self.case.neural else self.fit(small_corpus())
+        """Fitted on the small corpus, once per session, for all tests that only look at it."""
+        return self.observed().learner
+
+    def observed(self) -> Observed:
+        """That fit, and what it left behind."""
+        return _observed(self.case, self.folder)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A fit: bytes of the corpus and settings of torch before and after it, seconds of its stages and in all."""
+
+    learner: Learner
+    corpus: tuple[list[bytes], list[bytes]]
+    torch: tuple[object, object]
+    stages: dict[str, float]
+    spent: float
 
 
 @cache
-def _fitted(case: Case, folder: str) -> Learner:
-    return Maker(case, folder).fit(small_corpus())
+def _observed(case: Case, folder: str) -> Observed:
+    corpus, learner, run = small_corpus(), Maker(case, folder)(), Run(threads=1 if case.neural else 0)
+    before, setting, start = frozen(corpus), torch_setting(case), time.perf_counter()
+    assert learner.fit(corpus, run=run) is learner
+    spent = time.perf_counter() - start
+    return Observed(learner, (before, frozen(corpus)), (setting, torch_setting(case)), run.seconds, spent)
+
+
+def torch_setting(case: Case) -> object:
+    """What is the caller's own business: random numbers, threads and the like."""
+    if not case.neural:
+        return None
+    import torch
+
+    return torch.get_rng_state().tolist(), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+
+
+def frozen(corpus: Corpus) -> list[bytes]:
+    """Every byte of a corpus that a fit must leave as it is."""
+    assert corpus.X is not None
+    parts = [corpus.X.data, corpus.X.indices, corpus.X.indptr, corpus.Y.data, corpus.Y.indices, corpus.Y.indptr]
+    parts += [corpus.labels.frequency] + ([] if corpus.pair_weight is None else [corpus.pair_weight])
+    return [part.tobytes() for part in parts] + [text.encode() for text in corpus.texts or ()]

@@ -47,6 +47,7 @@ RUN = Run(threads=1)
 HEADS = {
     "label-attention": {"part": "label-attention"},
     "label-attention, shared": {"part": "label-attention", "classifier": "shared", "hidden": 16},
+    "label-attention, two layers": {"part": "label-attention", "classifier": "shared", "hidden": 16, "second": 8},
     "text-attention": TEXT_ATTENTION,
     "text-attention, as published": {
         **TEXT_ATTENTION,

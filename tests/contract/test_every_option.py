@@ -110,7 +110,8 @@ BASES: dict[str, Config] = {
     "xml-cnn": XML_CNN,
     "astec": SHORT,
     "astec-modules": {**SHORT, "cluster_size": 3, "nearest": 8, "random": 3, "rerank_epochs": 1, "hard": 5,
-                      "surrogate": 1, "least_steps": 4, "retune_epochs": None},
+                      "surrogate": 1, "least_steps": 4, "retune_epochs": None, "documents": 3, "centroids": 2,
+                      "many": 3},
     "inceptionxml": {**SHORT, "encoder": INCEPTION},
     "decaf": {**SHORT, "head": LABEL_TEXT},
     "eclare": {**SHORT, "head": {**LABEL_TEXT, "graph": True}, "traverse": 0.3},
@@ -130,6 +131,7 @@ BASES: dict[str, Config] = {
     "tailmix": {"rarest": None, "neighbours": 4},
     "lsfa": {"hidden": 16, "latent": 4, "epochs": 3},
     "contrastive": {"start": 0.0},
+    "glas": {"most": 5},
     "ssmix": {"warm_up": 0.0},
 }  # fmt: skip
 #: What must be set beside an option for it to count, where that is for the learner to refuse and not for `only`.
@@ -137,7 +139,7 @@ BESIDE: dict[str, Config] = {
     "average_every": {"average": 0.1},
     "metric": {"valid_share": 0.4, "least_steps": 40, "label_rate": 0.05},
     "attentionxml.shortlist": {"tree": "never", "branches": 8, "top": 2048, "candidates": 160},
-    "label-clusters.negatives": {"surrogate": 1},
+    **{f"label-clusters.{name}": {"surrogate": 1} for name in ("negatives", "frozen", "anew")},
     "lightxml.shortlist": FLAT,
     **{f"{name}.{rate}": {"encoder": BILSTM} for name in ("attentionxml", "laroberta") for rate in ("rate", "decay")},
     **{f"astec.{rate}": {"encoder": {**WEIGHTED, "residual": True}} for rate in ("rate", "decay")},
@@ -174,6 +176,7 @@ VALUES: dict[str, list[Any]] = {
     "head": [{"part": "label-attention", "bias": -1.0}, {**TEXT_ATTENTION, "bias": -1.0},
              {**UNIT_VECTOR, "bias": -1.0},             {**LABEL_TEXT, "bias": -1.0, "graph": True},
              {"part": "pooled", "bias": -1.0}],
+    "batch": [16, 1],  # the general ones begin with 1, a step per document
     "shortlist": ["all-labels"],
     "lightxml.shortlist": [SAMPLED],
     "vectors": ["glove-6b-50d"],

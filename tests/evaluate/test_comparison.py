@@ -18,6 +18,7 @@ from longtail.errors import UsageError
 from longtail.evaluate import Predictions, compare, evaluate
 from longtail.evaluate.comparison import PredictedLabel, TrueLabel, with_own_labels
 from longtail.labels import LabelIndex
+from longtail.read import read_texts
 from longtail.scores import Scores
 from longtail.tagger import Tagger
 
@@ -134,7 +135,7 @@ def test_documents_that_are_labels_of_the_model_only() -> None:
 def test_taggers_and_texts_without_labels() -> None:
     corpus = synthetic(documents=200, labels=30, words=200, texts=True, seed=1)
     tagger = Tagger({"part": "parabel", "trees": 1}).fit(corpus)
-    found = compare({"it": tagger}, tagger.corpus_of((corpus.texts or [])[:3]), 2)
+    found = compare({"it": tagger}, read_texts((corpus.texts or [])[:3]), 2)
     assert not found.labelled and found.figures == [None]
     result = found.to_dict()
     assert (result["right_labels_differ"], result["models"][0]["right"], result["models"][0]["P@1"]) == (

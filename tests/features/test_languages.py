@@ -310,6 +310,36 @@ class TestState:
             assert again.language == "none"
             assert (again.transform(FITTED_ON) != X).nnz == 0
 
+    ENGLISH = ("the houses of the towns", "a house in the town", "towns and their houses are for the people")
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_words_stay_those_of_the_fit_when_the_rule_changes(
+        self, kept: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was decided at the fit is part of the model; models that did not keep it have the rule of their time."""
+        texts = list(self.ENGLISH)
+        auto, stems = Tfidf(max_df=1.0, language="auto").fit(texts), Tfidf(max_df=1.0, language="en").fit(texts)
+        expected = auto.transform(texts)
+        assert "houses" in auto.terms_ and "houses" not in stems.terms_
+        monkeypatch.setattr("longtail.features.analyser._stemmed_as", lambda languages, language: languages)
+        for features in (auto, stems):
+            state = {name: array for name, array in features.state().items() if kept or name != "stemmed"}
+            again = Tfidf(max_df=1.0, language=features.language)
+            again.restore(state)
+            assert (again.transform(texts) != features.transform(texts)).nnz == 0
+            assert again.transform_one("houses")[0].tolist() == features.transform_one("houses")[0].tolist()  # type: ignore[index]
+        anew = Tfidf(max_df=1.0, language="auto").fit(texts)
+        assert anew.transform(texts).shape != expected.shape  # the rule did change
+
+    def test_words_of_english_among_others_are_kept_as_they_were(self) -> None:
+        state = Tfidf(max_df=1.0, language="auto").fit(FITTED_ON).state()
+        flags = state["stemmed"]
+        languages = bytes(state["languages"]).decode().split()
+        assert flags.tolist() == [1] * len(languages) and "en" in languages
+        other = Tfidf(max_df=1.0, language="auto")
+        other.restore({**state, "stemmed": np.array([code != "en" for code in languages], dtype=np.uint8)})
+        assert other.state()["stemmed"].tolist() == [int(code != "en") for code in languages]
+
     @pytest.mark.parametrize("hashed", [False, True])
     def test_hostile_arrays(self, hashed: bool) -> None:
         options: dict[str, Any] = {"max_df": 1.0, "language": "auto", "hash_bits": 6 if hashed else None}
@@ -325,8 +355,10 @@ class TestState:
         count = len(good["shared_of"])
         bad = [
             *({k: v for k, v in good.items() if k != name} for name in names),
-            *({**good, name: good[name].astype(np.float64)} for name in names),
-            *({**good, name: good[name][:-1]} for name in names if name != "languages"),
+            *({**good, name: good[name].astype(np.float64)} for name in [*names, "stemmed"]),
+            *({**good, name: good[name][:-1]} for name in [*names, "stemmed"] if name != "languages"),
+            {**good, "stemmed": np.zeros(len(good["stemmed"]), dtype=np.uint8)},
+            {**good, "stemmed": np.full(len(good["stemmed"]), 2, dtype=np.uint8)},
             *({**good, name: good[name][None]} for name in names),
             {**good, "languages": good["languages"][:1]},
             {**good, "languages": np.frombuffer(b"de xx", dtype=np.uint8)},

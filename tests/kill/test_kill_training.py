@@ -132,24 +132,24 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_what_hooks_remember_survives(tmp_path: Path) -> None:
-    whole = fit(None, None, Steps(), hooked=True)
-    killed(tmp_path, None, hooked=True)
+def test_what_hooks_and_averages_remember_survives(tmp_path: Path) -> None:
+    whole = fit(None, 0.5, Steps(), hooked=True)
+    killed(tmp_path, 0.5, hooked=True)
     steps = Steps()
-    assert same(fit(tmp_path, None, steps, hooked=True), whole)
+    assert same(fit(tmp_path, 0.5, steps, hooked=True), whole)
     assert steps.amounts[0] > 0, "it went on, and did not start over"
-    assert not same(fit(None, None, Steps()), whole), "the hook has a say"
+    assert not same(fit(None, 0.5, Steps()), whole), "the hook has a say"
+    assert not same(fit(None, None, Steps(), hooked=True), whole), "and so has the average"
 
 
-@pytest.mark.parametrize("average", [None, 0.5])
-def test_killed_while_training(tmp_path: Path, average: float | None) -> None:
-    whole = fit(None, average, Steps())
+def test_killed_while_training(tmp_path: Path) -> None:
+    whole = fit(None, None, Steps())
     checkpoints = tmp_path / "checkpoints"
-    killed(checkpoints, average)
+    killed(checkpoints, None)
     damaged = shutil.copytree(checkpoints, tmp_path / "damaged")
 
     steps = Steps()
-    assert same(fit(checkpoints, average, steps), whole)
+    assert same(fit(checkpoints, None, steps), whole)
     assert steps.amounts[0] > 0, "it went on, and did not start over"
     assert sum(steps.amounts) == EPOCHS * AN_EPOCH
     assert not list(checkpoints.iterdir()), "nothing is left to go on from"
@@ -157,6 +157,6 @@ def test_killed_while_training(tmp_path: Path, average: float | None) -> None:
     for file in damaged.glob("*/*.ckpt"):
         os.truncate(file, file.stat().st_size // 2)
     steps = Steps()
-    assert same(fit(damaged, average, steps), whole)
+    assert same(fit(damaged, None, steps), whole)
     assert steps.amounts == [0] + [1] * (EPOCHS * AN_EPOCH), "it started over"
     assert not list(damaged.iterdir())

@@ -13,7 +13,7 @@ from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
 from longtail.learners.linear.kernels import SolverOptions
 from longtail.learners.linear.label_tree import Bonsai, Parabel
-from longtail.learners.linear.nodes import Documents, train_node
+from longtail.learners.linear.nodes import Documents, NodeTask, solve_task
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.learners.linear.problems import Node
 from longtail.learners.linear.tree import Tree
@@ -154,6 +154,13 @@ def test_one_document_at_a_time_is_the_same_as_in_bulk(corpora):
         assert single.values.tobytes() == bulk.values[i].tobytes()
 
 
+def train_node(documents, node, solver, *, all_documents=False, sure_only=False):
+    """The separators of all children of a node, which are few enough for one block."""
+    task = NodeTask(0, 0, *node, 0, node.n_children, all_documents, sure_only, 1)
+    (piece,) = solve_task((documents, solver), task)
+    return piece.separators
+
+
 def test_negatives_come_from_the_node_only():
     # Document 1 has no label below the node of label 0 alone, so its separator never sees it.
     corpus = synthetic(documents=40, labels=10, words=100, seed=1)
@@ -161,8 +168,8 @@ def test_negatives_come_from_the_node_only():
     solver = SolverOptions(0, 1.0, 0.01, 100, 0.0)
     label = int(corpus.Y.indices[0])
     node = Node(np.array([label], dtype=np.int32), np.zeros(1, np.int32), 1)
-    own = train_node(documents, node, solver, 1)
-    everyone = train_node(documents, node, solver, 1, all_documents=True)
+    own = train_node(documents, node, solver)
+    everyone = train_node(documents, node, solver, all_documents=True)
     carriers = corpus.Y[:, [label]].nonzero()[0]
     assert set(own.features) <= set(corpus.X[carriers].indices)
     assert not set(everyone.features) <= set(corpus.X[carriers].indices)
@@ -184,8 +191,8 @@ def test_a_document_meets_labels_it_hardly_carries_at_their_leaves_only():
     assert documents.label_sure.tolist() == [True, False, True, True, True, True]
     solver = SolverOptions(0, 1.0, 0.01, 100, 0.0)
     node = Node(np.array([0, 1], np.int32), np.array([0, 1], np.int32), 2)
-    leaf = train_node(documents, node, solver, 1)
-    inner = train_node(documents, node, solver, 1, sure_only=True)
+    leaf = train_node(documents, node, solver)
+    inner = train_node(documents, node, solver, sure_only=True)
     assert set(leaf.features) == {0, 1, 2, 3, 4}
     assert set(inner.features) == {0, 1, 3, 4}
     # and there it speaks for label 0, not against label 1

@@ -264,6 +264,48 @@ def test_a_pipeline_inside_has_the_second_stage_of_its_learner():
     assert (together.ids >= 0).any()
 
 
+def test_a_reranker_inside_that_learnt_of_the_first_stage_has_no_second():
+    """What it learnt would not hold any more; one that follows from label counts alone stays as it is."""
+    corpus = synthetic(documents=200, labels=40, words=200, texts=True, seed=4).counted()
+    inner = {"part": "pipeline", "learner": ONE}
+    retune = {"part": "retune", "mask": True, "rarest": 20}
+    with pytest.raises(UsageError, match="'retune'"):
+        Tagger({**inner, "rerank": ["ranknet"]}, augment=[retune])
+    once, twice = (
+        Tagger({**inner, "rerank": ["inverse-propensity"]}, augment=augment).fit(corpus) for augment in ([], [retune])
+    )
+    first, second = once.learner.rerank[0].state(), twice.learner.rerank[0].state()
+    assert first and all(first[name].tobytes() == second[name].tobytes() for name in first)
+    assert (once.score(corpus, 10).values != twice.score(corpus, 10).values).any()
+
+
+@pytest.mark.parametrize("features", ["auto", None])
+@pytest.mark.parametrize("others", [[], [ONE]])
+def test_a_pipeline_inside_takes_features_that_come_with_the_data(corpora, features, others):
+    train, test = (replace(corpus, texts=None) for corpus in corpora)
+    inner = {"part": "pipeline", "learner": ONE, "features": features}
+    tagger = Tagger({"part": "ensemble", "members": [inner, *others]}).fit(train)
+    plain = Tagger({"part": "ensemble", "members": [ONE, *others]}).fit(train)
+    assert tagger.learner.members[0].features_ is None
+    found, expected = tagger.score(test, 5), plain.score(test, 5)
+    assert (found.ids[:, 0] == expected.ids[:, 0]).mean() > 0.9  # seeds of a pipeline are its own
+    with pytest.raises(UsageError, match="features"):
+        tagger.predict(["a text"])
+    again = build(config_of(tagger.learner))
+    again.restore(tagger.learner.state())
+    assert again.score(test, 5).values.tobytes() == tagger.learner.score(test, 5).values.tobytes()
+
+
+def test_a_pipeline_inside_makes_features_of_texts_all_the_same(titles):
+    inner = build({"part": "pipeline", "learner": ONE})
+    assert inner.capabilities.needs == ("texts or X",)
+    tagger = Tagger({"part": "ensemble", "members": [inner]}).fit(titles)
+    assert first_labels(tagger.score(titles, 1)) == list(range(30))
+    assert tagger.n_features_ is None and inner.capabilities.needs == ("texts",)
+    network = {"part": "ensemble", "members": [ONE, "attentionxml"]}
+    assert build({"part": "pipeline", "learner": network}).capabilities.needs == ("texts or X", "texts")
+
+
 @pytest.mark.parametrize(
     "wrapped",
     [

@@ -5,7 +5,9 @@ A label's text Z_j is a document of that label (self-annotation) and, less surel
 
     x = Z_j          y_j = 1          y_m = strength * min(1, G_jm / G_jj)   where G_jm / G_jj > 0.1, else 0
 
-The published rows are those of strength 1. There is a row for each label that a document has.
+The published rows are those of strength 1. There is a row for each label that a document has, or for every label. The
+paper calls the graph normalised, and normalises rows once more: `scaled` takes D_r^-1/2 G D_c^-1/2 in place of G, and
+`divisor` divides a row by its largest value in place of its diagonal.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import scipy.sparse as sp
 from longtail.augment.base import Augmenter
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.graphs.label_walk import KINDS, label_graph, soft_annotations
+from longtail.graphs.label_walk import DIVISORS, KINDS, label_graph, propagation, soft_annotations
 from longtail.part import option
 from longtail.plan import Sizes, Stage
 from longtail.registry import name_of
@@ -36,6 +38,12 @@ class GraphAugmenter(Augmenter):
     threshold: float = option(0.1, "soft annotations must be above this, before the factor (paper)", low=0, high=1)
     graph: str = option("expected", "visits that make the graph: expected ones, or those of a drawn walk (ECLARE)",
                         choices=KINDS)  # fmt: skip
+    scaled: bool = option(
+        False,
+        "visits over the roots of the sums of their rows and columns, ECLARE's normalised graph (paper: yes)",
+    )
+    divisor: str = option("diagonal", "what a row of the graph is divided by: its diagonal (listing) or largest value",
+                          choices=DIVISORS)  # fmt: skip
     hops: int = option(400, "hops per walk (ECLARE)", low=1, high=1_000_000)
     restart: float = option(0.8, "probability that a walk starts anew before a hop (ECLARE)", low=0.01, high=1)
     neighbours: int = option(10, "labels kept per walk, the most visited (ECLARE)", low=1, high=10_000)
@@ -55,7 +63,9 @@ class GraphAugmenter(Augmenter):
             seed=seed,
             run=run,
         )
-        found = soft_annotations(graph, self.threshold)
+        if self.scaled:
+            graph = propagation(graph)
+        found = soft_annotations(graph, self.threshold, self.divisor)
         found.data *= np.float32(self.strength)
         return found
 
@@ -76,6 +86,8 @@ class Gandalf(GraphAugmenter):
 
     space: ClassVar[str] = "texts"
 
+    all_labels: bool = option(False, "rows for labels without documents, too (paper: all labels)")
+
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         made = self.planned(sizes)
         added = made.texts_bytes - sizes.texts_bytes + 150 * (made.documents - sizes.documents)
@@ -91,7 +103,7 @@ class Gandalf(GraphAugmenter):
         Y, names = corpus.documents_only().positives(), corpus.labels.names
         with run.stage("label graph"):
             soft = self.annotations(Y, run.seed_of("label graph"), run)
-        points = np.unique(Y.indices)
+        points = np.arange(len(names)) if self.all_labels else np.unique(Y.indices)
         own = sp.csr_matrix(
             (np.ones(len(points), np.float32), points, np.arange(len(points) + 1)), (len(points), len(names))
         )

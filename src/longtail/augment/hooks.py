@@ -1,9 +1,10 @@
-"""Where augmenters reach into a neural fit: four named spaces, and the points in the forward pass that make them up.
+"""Where augmenters reach into a neural fit: five named spaces, and the points in the forward pass that make them up.
 
     tokens      "tokens" (ids and targets of a batch may be rewritten), "embedded"
     hidden      "layer 1" ... "layer n", the encoder's layers; the last one's output is what the head attends to
     context     "context", one vector per label and document, and `pairs` for single (document, label) pairs
     classifier  "classifier", the hidden layer of the classifier
+    labels      no point: `HeadNetwork.separators`, the classifier's vectors of labels
 
 A training goes begin, then per epoch `epoch`, then per step draw, (encoder) `encoded`, (head) `pairs`, then end. A hook
 draws once per batch and is then applied at its point. It draws from a generator of its own, so that dropout and batches
@@ -36,7 +37,7 @@ class TrainingPlan:
     """What a hook may know before training starts.
 
     corpus        what is trained on: its labels with the counts of the training data, its targets, its documents
-    layers        hidden layers of the encoder; `first_trained` is the lowest that is trained
+    layers        hidden layers of the encoder
     steps         optimiser steps of the whole training
     label_tokens  tokens of each label's text (its name, if it has none), as the encoder reads them; None where labels
                   are nodes of a tree
@@ -46,7 +47,6 @@ class TrainingPlan:
 
     corpus: Corpus
     layers: int
-    first_trained: int
     steps: int
     label_tokens: Tokens | None = None
     max_tokens: int = 1 << 30
@@ -57,13 +57,25 @@ class ContextHead(Protocol):
     """What a head with "context" among its points offers for single pairs of a document and a label."""
 
     points: tuple[str, ...]
+    reads_documents: bool
 
     def contexts(self, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
         """c (P, width) of P pairs: documents (P,), rows of the batch in rising order, and labels (P,)."""
         ...
 
-    def pair_logits(self, contexts: Tensor, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
-        """Logits (P,) of P pairs, given their contexts (P, width)."""
+    def pair_logits(
+        self,
+        contexts: Tensor,
+        hidden: Tensor,
+        mask: Tensor,
+        documents: Tensor,
+        labels: Tensor,
+        share: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (P,) of P pairs, given their contexts (P, width).
+
+        share  (P,), how much the document's vector counts, where `reads_documents`; None for all of it
+        """
         ...
 
 

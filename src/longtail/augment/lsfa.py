@@ -98,11 +98,6 @@ class Lsfa(Augmenter):
             if not isinstance(self.contrastive, Hook) or self.contrastive.capabilities.space != "context":
                 raise UsageError(f"'{name_of(self.contrastive)}' is no loss on context vectors: take 'contrastive'")
 
-    def set_params(self, **params: Any) -> Lsfa:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
-
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(spaces=(self.space,), judge=True)

@@ -2,12 +2,17 @@
 
 For a document i and one of its labels l, drawn with the softmax of inverse propensities, the nearest of l's
 neighbours t in the graph of labels that occur together (by the distance of context vectors of the same document) is
-mixed in:
+mixed in, with lambda from Beta(alpha, alpha):
 
-    c_il <- lambda c_il + (1 - lambda) c_it          y_il <- lambda          y_it <- 1 - lambda
+    c~ = lambda c_il + (1 - lambda) c_it
 
-with lambda from Beta(alpha, alpha). Only the drawn pairs are computed anew; all other logits stay as they are. A pair
-with lambda = 1 is the pair itself and is left alone.
+Three forms say what becomes of the mixture:
+
+    in-place    algorithm 1: c~ takes l's place, with y_il <- lambda; t keeps its vector, with y_it <- 1 - lambda
+    equation-4  c~ takes the places of both, for it is an example of lambda times l and 1 - lambda times t
+    additive    section 3.2: that example is added to the loss, and the document's own pairs stay as they are
+
+All other logits stay as they are. A pair with lambda = 1 is the pair itself and is left alone.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.augment.hooks import ContextHead, Hook, TrainingPlan
-from longtail.errors import UsageError
+from longtail.errors import UsageError, warn
 from longtail.graphs.cooccurrence import cooccurrence, strongest
 from longtail.part import option
 
@@ -31,6 +36,10 @@ if TYPE_CHECKING:
 
 #: What happens to the target of the neighbour that is mixed in.
 RULES = ("literal", "max", "exclude")
+#: What becomes of a mixture.
+FORMS = ("in-place", "equation-4", "additive")
+#: How much of the document's vector, which has a part in logits beside the contexts, mixtures have.
+DOCUMENTS = ("kept", "mixed", "left-out")
 
 
 @dataclass(eq=False)
@@ -41,28 +50,46 @@ class Targets:
     label     int64 (P,)
     lam       float32 (P,)
     choice    float32 (P,), in [0, 1): which neighbour is taken where that is left to chance
+    rank      how many of a label's neighbours other rounds have before: 0 for the nearest, 1 for the one after it
     """
 
     document: NDArray[np.int64]
     label: NDArray[np.int64]
     lam: NDArray[np.float32]
     choice: NDArray[np.float32]
+    rank: int = 0
+
+    def only(self, these: NDArray[np.bool_]) -> Targets:
+        return Targets(self.document[these], self.label[these], self.lam[these], self.choice[these], self.rank)
 
 
 @dataclass(kw_only=True)
 class TailMix(Hook):
     space: ClassVar[str] = "context"
 
+    form: str = option(
+        "additive",
+        "of mixtures: in-place (algorithm 1: in place of the label's own vector), equation-4 (and of its neighbour's), "
+        "additive (section 3.2: both beside the document's own pairs)",
+        choices=FORMS,
+    )
     alpha: float = option(0.4, "lambda is drawn from Beta(alpha, alpha) (paper: 0.2 to 0.6)", low=0.01, high=1000)
-    most: int = option(1, "maximum number of labels per document that are mixed in one step (M; not in the paper)",
-                       low=1, high=1000)  # fmt: skip
+    most: int = option(1, "maximum number of labels per document that are mixed in one step (algorithm 1's M, which "
+                       "has no value)", low=1, high=1000)  # fmt: skip
+    partners: int = option(1, "neighbours that each is mixed with, the nearest ones (section 3.2's M, which has no "
+                           "value)", low=1, high=1000, only={"form": "additive"})  # fmt: skip
     temperature: float = option(1.0, "softness of the draw of labels: 1 is nearly always the rarest (paper)",
                                 low=1e-3, high=1e6)  # fmt: skip
     rule: str = option(
-        "exclude",
-        "target of the neighbour: literal (overwritten, paper), max (never lowered), exclude (positives are not taken)",
+        "max",
+        "target of the neighbour: literal (1 - lambda, paper), max (never lowered), exclude (a document's own labels "
+        "are not taken, so labels with one document are never mixed)",
         choices=RULES,
     )
+    document: str = option(
+        "kept", "part of the document's vector in a mixture's logit: kept (as it is), mixed (as much as the label's "
+        "share), left-out (not in the paper, whose network has none)", choices=DOCUMENTS,
+    )  # fmt: skip
     folded: bool = option(
         True, "lambda or 1 - lambda, whichever is larger: the label stays the larger part (paper: no)"
     )
@@ -95,6 +122,8 @@ class TailMix(Hook):
     def draw(self, batch: Batch, network: Network, rng: np.random.Generator, step: int) -> Batch:
         if "context" not in network.head.points:
             raise UsageError("'tailmix' needs context vectors: a head with label-wise attention")
+        if self.document != "kept" and not network.head.reads_documents:
+            raise UsageError("tailmix.document counts only where the head has the document's vector; leave it out")
         self.drawn_ = []
         if step >= self.start_:
             positive = batch.targets > 0
@@ -112,73 +141,114 @@ class TailMix(Hook):
     ) -> list[Targets]:
         """min(M, |L_i|) labels of each document without replacement: the m-th of every document together.
 
-        The largest of (weight + Gumbel noise) are a draw without replacement from the softmax of the weights.
+        The largest of (weight + Gumbel noise) are a draw without replacement from the softmax of the weights. Each is
+        there once for every neighbour that it is to be mixed with, with a lambda of its own.
         """
         key = self.weight_[label] + rng.gumbel(size=len(label))
         order = np.lexsort((-key, document))
         document, label = document[order], label[order]
         place = np.arange(len(document)) - np.searchsorted(document, document)
-        lam = rng.beta(self.alpha, self.alpha, size=len(document)).astype(np.float32)
+        lams = rng.beta(self.alpha, self.alpha, size=(self.partners, len(document))).astype(np.float32)
         if self.folded:
-            lam = np.maximum(lam, 1 - lam)
+            lams = np.maximum(lams, 1 - lams)
         if self.fixed is not None:
-            lam = np.full_like(lam, self.fixed)
+            lams = np.full_like(lams, self.fixed)
         choice = rng.random(len(document), dtype=np.float32)
-        chosen = (place[:, None] == np.arange(self.most)) & (lam < 1)[:, None]
-        return [Targets(document[mth], label[mth], lam[mth], choice[mth]) for mth in chosen.T if mth.any()]
+        rounds = []
+        for number in range(self.most):
+            for rank, lam in enumerate(lams):
+                mth = (place == number) & (lam < 1)
+                if mth.any():
+                    rounds.append(Targets(document[mth], label[mth], lam[mth], choice[mth], rank))
+        return rounds
 
     # applying
     def pairs(self, batch: Batch, network: Network, hidden: Tensor, logits: Tensor) -> tuple[Batch, Tensor, Any]:
         head: Any = network.head
-        targets, extra = batch.targets.clone(), None
+        first, targets, extra = batch.targets, batch.targets.clone(), None
         for drawn in self.drawn_:
             batch = replace(batch, targets=targets)
-            logits, more = self._mix(drawn, batch, targets, head, hidden, logits)
+            pairs = self._found(drawn, batch, head, hidden)
+            if pairs is None:
+                continue
+            if self.form == "additive":
+                more: Tensor | None = self._beside(pairs, batch, head, hidden)
+            else:
+                logits, more = self._in_place(pairs, batch, first, head, hidden, logits)
             if more is not None:
                 extra = more if extra is None else extra + more
         return replace(batch, targets=targets), logits, extra
 
-    def _mix(
-        self, drawn: Targets, batch: Batch, targets: Tensor, head: ContextHead, hidden: Tensor, logits: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
-        """Mixes one pair per document: changes the targets in place, gives the logits and the loss of pairs outside."""
+    def _found(self, drawn: Targets, batch: Batch, head: ContextHead, hidden: Tensor) -> Pairs | None:
+        """The pairs that have a neighbour to be mixed with, and their mixtures."""
         import torch
-        from torch.nn import functional
 
         device = hidden.device
         document = torch.from_numpy(drawn.document).to(device)
         label = torch.from_numpy(drawn.label).to(device)
-        lam = torch.from_numpy(drawn.lam).to(device)
         candidates = self._candidates(drawn, batch)  # (P, K), -1 for none
         with torch.no_grad():
             partner = self._partner(drawn, candidates, head, hidden, batch.mask, document, label)
         found = partner >= 0
         positive = _look_up(drawn, partner.cpu().numpy()[:, None], batch)[1][:, 0]
         self.statistics_.add(drawn, found.cpu().numpy(), positive)
-        document, label, lam, partner = document[found], label[found], lam[found], partner[found]
+        document, label, partner = document[found], label[found], partner[found]
         if not len(document):
-            return logits, None
+            return None
+        lam = torch.from_numpy(drawn.lam).to(device)[found]
         own = head.contexts(hidden, batch.mask, document, label)
         other = head.contexts(hidden, batch.mask, document, partner)
-        mixed = mix(own, other, lam)
-        place, _ = _places(batch, document, label)
-        logits = logits.index_put(
-            (document, place), head.pair_logits(mixed, hidden, batch.mask, document, label).to(logits.dtype)
-        )
-        targets[document, place] = lam * targets[document, place]
-        place, inside = _places(batch, document, partner)
-        rest = 1 - lam
-        old = targets[document[inside], place[inside]]
-        targets[document[inside], place[inside]] = (
-            torch.maximum(old, rest[inside]) if self.rule == "max" else rest[inside]
-        )
+        return Pairs(document, label, partner, lam, other, mix(own, other, lam))
+
+    def _in_place(
+        self, pairs: Pairs, batch: Batch, first: Tensor, head: ContextHead, hidden: Tensor, logits: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Algorithm 1 or equation 4: changes the batch's targets, gives the logits and the loss of pairs outside.
+
+        first  targets before any mixing: what is drawn is assigned its share of these, whatever came before
+        """
+        targets, document, lam = batch.targets, pairs.document, pairs.lam
+        place, _ = _places(batch, document, pairs.label)
+        mine = self._logits(pairs, head, hidden, batch.mask)
+        logits = logits.index_put((document, place), mine.to(logits.dtype))
+        targets[document, place] = lam * first[document, place]
+        place, inside = _places(batch, document, pairs.partner)
+        wanted = self._wanted(pairs, targets[document, place], inside)
+        targets[document[inside], place[inside]] = wanted[inside]
         outside = ~inside
-        if not outside.any():
+        if self.form == "in-place" and not outside.any():
             return logits, None
+        theirs = self._logits(pairs, head, hidden, batch.mask, of_partner=True)
+        if self.form == "equation-4":
+            logits = logits.index_put((document[inside], place[inside]), theirs[inside].to(logits.dtype))
         # neighbours that the loss is not taken over in this step have their say beside it
-        alone = head.pair_logits(other[outside], hidden, batch.mask, document[outside], partner[outside])
-        loss = functional.binary_cross_entropy_with_logits(alone.float(), rest[outside], reduction="sum")
-        return logits, loss / len(batch)
+        return logits, _loss(theirs[outside], wanted[outside]) / len(batch) if outside.any() else None
+
+    def _beside(self, pairs: Pairs, batch: Batch, head: ContextHead, hidden: Tensor) -> Tensor:
+        """Section 3.2: the loss of the mixtures as examples of both labels, with the weights that these have."""
+        loss = hidden.new_zeros(())
+        for of_partner in (False, True):
+            place, inside = _places(batch, pairs.document, pairs.partner if of_partner else pairs.label)
+            old = batch.targets[pairs.document, place]
+            wanted = self._wanted(pairs, old, inside) if of_partner else pairs.lam * old
+            weight = None if batch.weights is None else batch.weights[pairs.document, place].masked_fill(~inside, 1)
+            loss = loss + _loss(self._logits(pairs, head, hidden, batch.mask, of_partner=of_partner), wanted, weight)
+        return loss / len(batch)
+
+    def _wanted(self, pairs: Pairs, old: Tensor, inside: Tensor) -> Tensor:
+        """(P,): the neighbours' targets, given those they have, where they are among the loss's labels at all."""
+        rest = 1 - pairs.lam
+        return rest.maximum(old.masked_fill(~inside, 0)) if self.rule == "max" else rest
+
+    def _logits(
+        self, pairs: Pairs, head: ContextHead, hidden: Tensor, mask: Tensor, *, of_partner: bool = False
+    ) -> Tensor:
+        """(P,): of the mixtures for the drawn labels, or of what stands in their neighbours' places for these."""
+        vectors, share = (pairs.other if of_partner and self.form == "in-place" else pairs.mixed), None
+        if self.document != "kept" and vectors is pairs.mixed:
+            share = (1 - pairs.lam if of_partner else pairs.lam) * (self.document == "mixed")
+        label = pairs.partner if of_partner else pairs.label
+        return head.pair_logits(vectors, hidden, mask, pairs.document, label, share)
 
     def _candidates(self, drawn: Targets, batch: Batch) -> NDArray[np.int64]:
         """int64 (P, K): labels that may be mixed in, -1 for none."""
@@ -206,7 +276,7 @@ class TailMix(Hook):
         document: Tensor,
         label: Tensor,
     ) -> Tensor:
-        """int64 (P,): the neighbour mixed in, -1 where there is none."""
+        """int64 (P,): the neighbour mixed in, the nearest but `rank`, -1 where there is none."""
         import torch
 
         pair, place = np.nonzero(candidates >= 0)
@@ -215,8 +285,9 @@ class TailMix(Hook):
         if not self.similar:
             counts = np.bincount(pair, minlength=len(candidates))
             first = np.cumsum(counts) - counts
-            taken = np.minimum(first + (drawn.choice * counts).astype(np.int64), len(pair) - 1)
-            picked = np.where(counts > 0, candidates[pair, place][taken], -1)
+            turned = ((drawn.choice * counts).astype(np.int64) + drawn.rank) % np.maximum(counts, 1)
+            taken = np.minimum(first + turned, len(pair) - 1)
+            picked = np.where(counts > drawn.rank, candidates[pair, place][taken], -1)
             return torch.from_numpy(picked).to(label.device)
         found = torch.from_numpy(candidates).to(label.device)
         pairs, places = (torch.from_numpy(each).to(label.device) for each in (pair, place))
@@ -224,13 +295,44 @@ class TailMix(Hook):
         own = head.contexts(hidden, mask, document, label)
         distance = hidden.new_full(found.shape, torch.inf)
         distance[pairs, places] = (others - own[pairs]).norm(dim=1).to(distance.dtype)
-        best = distance.argmin(dim=1)
+        if drawn.rank >= found.shape[1]:
+            return torch.full_like(label, -1)
+        best = distance.sort(dim=1, stable=True).indices[:, drawn.rank]
         return found.gather(1, best[:, None])[:, 0]
+
+    def end(self) -> None:
+        """Says so where most of what was drawn found nothing to be mixed with."""
+        found = self.statistics_
+        if not found.pairs:
+            warn("tailmix mixed nothing: it drew no label; see tailmix.rarest, tailmix.warm_up and tailmix.fixed")
+        elif 2 * found.without_neighbour > found.pairs:
+            warn(
+                f"tailmix hardly mixed: {found.without_neighbour / found.pairs:.0%} of {found.pairs:,} labels drawn "
+                'had no neighbour to be mixed with; tailmix.rule "max" and tailmix.graph false find more'
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Drawn pairs with their neighbours: document, label, partner, lam (P,); other, mixed (P, width)."""
+
+    document: Tensor
+    label: Tensor
+    partner: Tensor
+    lam: Tensor
+    other: Tensor
+    mixed: Tensor
 
 
 def mix(own: Tensor, other: Tensor, lam: Tensor) -> Tensor:
     """lambda c_l + (1 - lambda) c_t for contexts (P, width) and lambda (P,)."""
     return lam[:, None] * own + (1 - lam[:, None]) * other
+
+
+def _loss(logits: Tensor, wanted: Tensor, weight: Tensor | None = None) -> Tensor:
+    from torch.nn import functional
+
+    return functional.binary_cross_entropy_with_logits(logits.float(), wanted, weight=weight, reduction="sum")
 
 
 def _places(batch: Batch, document: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
@@ -277,6 +379,8 @@ class Statistics:
     bands: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
 
     def add(self, drawn: Targets, found: NDArray[np.bool_], positive: NDArray[np.bool_]) -> None:
+        if drawn.rank:  # a label that has no further neighbours was mixed with its nearest
+            drawn, found, positive = drawn.only(found), found[found], positive[found]
         self.pairs += len(found)
         self.without_neighbour += int((~found).sum())
         self.partner_positive += int((positive & found).sum())

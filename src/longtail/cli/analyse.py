@@ -11,6 +11,7 @@ from longtail.cli import analyse_xda, options
 from longtail.cli.compare import names_of
 from longtail.cli.console import note, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
+from longtail.cli.label_texts import opened
 
 if TYPE_CHECKING:
     from longtail.analyse.norms import Norms
@@ -20,19 +21,21 @@ app = typer.Typer(
     no_args_is_help=True, help="Look into trained models: norms of label weights, effects of Taug and LSFA."
 )
 
-_Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]
-_Png = Annotated[Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)]
+_TrainedOn = Annotated[
+    Path | None,
+    typer.Option("--train", help="Documents the models were trained on: for label counts and features in the plane."),
+]
 
 
 @app.command()
 def norms(
-    models: _Models,
+    models: options.Models,
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Documents to predict: do labels with larger norms enter the top k more often?"),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Labels predicted per document of --data.")] = 5,
-    png: _Png = None,
+    png: options.Png = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -50,9 +53,9 @@ def norms(
     Correlations are Spearman's over labels: of the norm with the frequency
     and, given --data, with how often a label enters the top k.
     """
-    _check_png(png, overwrite)
+    check_png(png, overwrite)
     run = start_run(threads=threads, quiet=quiet)
-    taggers = _load(models, threads)
+    taggers = opened(models, threads)
     from longtail.analyse import norm_figures
     from longtail.analyse.norms import entering_report, frequency_report
 
@@ -80,12 +83,10 @@ def norms(
 
 @app.command()
 def taug(
-    models: _Models,
-    data: Annotated[Path, typer.Option("--data", help="Documents with labels to measure on.", show_default=False)],
-    propensity: Annotated[
-        str, typer.Option("--propensity", help="Preset of A and B: default, wikipedia, amazon.")
-    ] = "default",
-    png: _Png = None,
+    models: options.Models,
+    data: options.TestData,
+    propensity: options.Propensity = "default",
+    png: options.Png = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -106,9 +107,9 @@ def taug(
     from longtail.labels import propensity_parameters
 
     A, B = propensity_parameters(propensity)
-    _check_png(png, overwrite)
+    check_png(png, overwrite)
     run = start_run(threads=threads, quiet=quiet)
-    taggers = _load(models, threads)
+    taggers = opened(models, threads)
     from longtail.analyse import taug_figures
     from longtail.analyse.taug import KS, Measured, Setting, slices
     from longtail.errors import UsageError
@@ -139,19 +140,12 @@ def taug(
 
 @app.command()
 def lsfa(
-    models: _Models,
-    data: Annotated[Path, typer.Option("--data", help="Documents with labels to measure on.", show_default=False)],
-    train: Annotated[
-        Path | None,
-        typer.Option(
-            "--train", help="Documents the models were trained on: for label counts and features in the plane."
-        ),
-    ] = None,
+    models: options.Models,
+    data: options.TestData,
+    train: _TrainedOn = None,
     size: Annotated[int, typer.Option("--bin", min=1, help="Labels per bin of macro P@5 (paper: 400).")] = 400,
-    propensity: Annotated[
-        str, typer.Option("--propensity", help="Preset of A and B: default, wikipedia, amazon.")
-    ] = "default",
-    png: _Png = None,
+    propensity: options.Propensity = "default",
+    png: options.Png = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -173,9 +167,9 @@ def lsfa(
     from longtail.labels import propensity_parameters
 
     A, B = propensity_parameters(propensity)
-    _check_png(png, overwrite)
+    check_png(png, overwrite)
     run = start_run(threads=threads, quiet=quiet)
-    taggers = _load(models, threads)
+    taggers = opened(models, threads)
     from longtail.analyse import lsfa as numbers
     from longtail.analyse import lsfa_figures
 
@@ -205,18 +199,11 @@ def lsfa(
     _say_drawn(png)
 
 
-def _check_png(png: Path | None, overwrite: bool) -> None:
+def check_png(png: Path | None, overwrite: bool) -> None:
     if png is not None:
         from longtail.keep.files import check_output
 
         check_output(png, overwrite=overwrite)
-
-
-def _load(models: list[Path], threads: int) -> list[Tagger]:
-    """All of them before any work: arrays are mapped, not copied, and the last one may be the one that is missing."""
-    from longtail.tagger import Tagger
-
-    return [Tagger.load(path, threads=threads) for path in models]
 
 
 def _norms(models: list[Path], taggers: list[Tagger]) -> list[Norms]:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from longtail.cli import options
 from longtail.cli.console import print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
@@ -14,9 +9,7 @@ from longtail.cli.data import DataOptions
 
 def xda(
     data: options.LabelledData,
-    png: Annotated[
-        Path | None, typer.Option("--png", help="Draw the figure into this file.", show_default=False)
-    ] = None,
+    png: options.Png = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,

@@ -12,7 +12,7 @@ from longtail.cli import options
 from longtail.cli.console import note, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
 from longtail.cli.evaluate import Reciprocal
-from longtail.cli.label_texts import give_texts
+from longtail.cli.label_texts import opened
 from longtail.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LONGEST_TEXT = 300  # characters of a document that are shown
 
 
 def compare(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)],
+    models: options.Models,
     data: Annotated[
         Path | None, typer.Option("--data", help="Documents, best with labels: some of them are shown.")
     ] = None,
@@ -39,9 +39,7 @@ def compare(
         typer.Option("--examples", min=1, help="Documents of --data to show, those on which models differ first."),
     ] = 5,
     k: Annotated[int, typer.Option("-k", min=1, help="How many labels per model.")] = 5,
-    propensity: Annotated[
-        str, typer.Option("--propensity", help="Preset of A and B for PSP@1: default, wikipedia, amazon.")
-    ] = "default",
+    propensity: options.Propensity = "default",
     reciprocal: Reciprocal = False,
     rare: options.Rare = None,
     labels: options.LabelsFile = None,
@@ -66,15 +64,10 @@ def compare(
     from longtail.evaluate import compare as compare_models
     from longtail.labels import propensity_parameters
     from longtail.read import read_texts
-    from longtail.tagger import Tagger
 
     A, B = propensity_parameters(propensity)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
-    # all of them before any work: the last one may be the one that is missing
-    taggers = [Tagger.load(path, threads=threads) for path in models]
-    give_texts(taggers, labels)
-    if rare is not None:
-        taggers = [tagger.favouring_rare(rare) for tagger in taggers]
+    taggers = opened(models, threads, labels=labels, rare=rare)
     if data is None:
         corpus = read_texts(text or [])
     else:

@@ -9,7 +9,7 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import note, numbers, print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
-from longtail.cli.label_texts import give_texts
+from longtail.cli.label_texts import opened
 
 _METRICS = "Metrics"
 Reciprocal = Annotated[
@@ -21,41 +21,42 @@ Reciprocal = Annotated[
     ),
 ]
 
+_CutOffs = Annotated[str, typer.Option("-k", help="Cut-offs, for example 1,3,5.", rich_help_panel=_METRICS)]
+_AllLabels = Annotated[
+    bool,
+    typer.Option(
+        "--all-labels",
+        help="Labels never seen in training count as misses in all figures, not in a table of their own.",
+        rich_help_panel=_METRICS,
+    ),
+]
+_Bands = Annotated[str, typer.Option("--bands", help="Band boundaries, for example 5,20.", rich_help_panel=_METRICS)]
+_A = Annotated[float | None, typer.Option("--A", help="A of the propensity model.", rich_help_panel=_METRICS)]
+_B = Annotated[float | None, typer.Option("--B", help="B of the propensity model.", rich_help_panel=_METRICS)]
+_Psndcg = Annotated[
+    str,
+    typer.Option(
+        "--psndcg", help="Normalisation of PSnDCG: sum (XMC repository) or mean (pyxclib).", rich_help_panel=_METRICS
+    ),
+]
+_Bootstrap = Annotated[
+    int, typer.Option("--bootstrap", min=0, help="Resamples for 95 % intervals.", rich_help_panel=_METRICS)
+]
+
 
 def evaluate(
     model: options.Model,
     data: options.LabelledData,
-    k: Annotated[str, typer.Option("-k", help="Cut-offs, for example 1,3,5.", rich_help_panel=_METRICS)] = "1,3,5",
-    all_labels: Annotated[
-        bool,
-        typer.Option(
-            "--all-labels",
-            help="Labels never seen in training count as misses in all figures, not in a table of their own.",
-            rich_help_panel=_METRICS,
-        ),
-    ] = False,
+    k: _CutOffs = "1,3,5",
+    all_labels: _AllLabels = False,
     reciprocal: Reciprocal = False,
     rare: options.Rare = None,
-    bands: Annotated[
-        str, typer.Option("--bands", help="Band boundaries, for example 5,20.", rich_help_panel=_METRICS)
-    ] = "5,20",
-    propensity: Annotated[
-        str,
-        typer.Option("--propensity", help="Preset of A and B: default, wikipedia, amazon.", rich_help_panel=_METRICS),
-    ] = "default",
-    A: Annotated[float | None, typer.Option("--A", help="A of the propensity model.", rich_help_panel=_METRICS)] = None,
-    B: Annotated[float | None, typer.Option("--B", help="B of the propensity model.", rich_help_panel=_METRICS)] = None,
-    psndcg: Annotated[
-        str,
-        typer.Option(
-            "--psndcg",
-            help="Normalisation of PSnDCG: sum (XMC repository) or mean (pyxclib).",
-            rich_help_panel=_METRICS,
-        ),
-    ] = "sum",
-    bootstrap: Annotated[
-        int, typer.Option("--bootstrap", min=0, help="Resamples for 95 % intervals.", rich_help_panel=_METRICS)
-    ] = 0,
+    bands: _Bands = "5,20",
+    propensity: options.Propensity = "default",
+    A: _A = None,
+    B: _B = None,
+    psndcg: _Psndcg = "sum",
+    bootstrap: _Bootstrap = 0,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,
@@ -78,15 +79,11 @@ def evaluate(
     from longtail import engines
     from longtail.evaluate.comparison import with_own_labels
     from longtail.labels import propensity_parameters
-    from longtail.tagger import Tagger
 
     A, B = propensity_parameters(propensity, A, B)
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
-    tagger = Tagger.load(model, threads=threads)
-    give_texts([tagger], labels)
-    if rare is not None:
-        tagger = tagger.favouring_rare(rare)
+    [tagger] = opened([model], threads, labels=labels, rare=rare)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     corpus = how.read(data, run, split="test")
     if reciprocal:

@@ -1,4 +1,4 @@
-"""Texts of labels from a file, for models that were trained without."""
+"""Opening models for a verb, with the texts of a labels file for those that were trained without."""
 
 from __future__ import annotations
 
@@ -21,10 +21,18 @@ def texts_of(labels: Path) -> dict[str, str]:
     return found
 
 
-def give_texts(taggers: Sequence[Tagger], labels: Path | None) -> None:
-    """Gives every tagger the texts of a labels file, if there is one; what it was trained with stays as it is."""
-    if labels is None:
-        return
-    texts = texts_of(labels)
-    for tagger in taggers:
-        tagger.labels_ = tagger.labels_.with_texts(texts)
+def opened(
+    models: Sequence[Path], threads: int, *, labels: Path | None = None, rare: float | None = None
+) -> list[Tagger]:
+    """All models before any work: arrays are mapped, not copied, and the last one may be the one that is missing.
+
+    labels  a file with texts of labels; what a model was trained with stays as it is
+    rare    as of `Tagger.favouring_rare`
+    """
+    from longtail.tagger import Tagger
+
+    taggers = [Tagger.load(path, threads=threads) for path in models]
+    if labels is not None:
+        texts = texts_of(labels)
+        taggers = [tagger.with_label_texts(texts) for tagger in taggers]
+    return taggers if rare is None else [tagger.favouring_rare(rare) for tagger in taggers]

@@ -104,7 +104,7 @@ def _abilities(kind: str, can: Capabilities) -> list[str]:
         "noise drawn while it learns": can.noise,
         "a second stage": can.retunes,
     }
-    reads = ", ".join("features" if need == "X" else need for need in can.needs)
+    reads = ", ".join(need.replace("X", "features") for need in can.needs)
     takes = [name for name, able in does.items() if able]
     return [f"reads {reads}; opens {spaces} to augmenters", *([f"takes {', '.join(takes)}"] if takes else [])]
 

@@ -10,6 +10,7 @@ import typer
 
 from longtail.read.splits import SPLITS
 
+Models = Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories.", show_default=False)]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same model, whatever the number of threads.")]
 Threads = Annotated[int, typer.Option("--threads", min=0, help="Number of threads; 0 for all cores.")]
@@ -26,6 +27,12 @@ Memory = Annotated[
         show_default=False,
     ),
 ]
+
+Propensity = Annotated[
+    str, typer.Option("--propensity", help="Preset of A and B: default, wikipedia, amazon.", rich_help_panel="Metrics")
+]
+Png = Annotated[Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)]
+TestData = Annotated[Path, typer.Option("--data", help="Documents with labels to measure on.", show_default=False)]
 
 Rare = Annotated[
     float | None,

@@ -13,7 +13,7 @@ import typer
 from longtail.cli import options
 from longtail.cli.console import start_run
 from longtail.cli.data import DataOptions
-from longtail.cli.label_texts import give_texts
+from longtail.cli.label_texts import opened
 from longtail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,14 +60,10 @@ def predict(
 
         check_output(output, overwrite=overwrite)
     from longtail import engines
-    from longtail.tagger import Tagger
 
     run = start_run(threads=threads, quiet=quiet)
     run.engine = engines.chosen(engine, address=address, workers=threads)
-    tagger = Tagger.load(model, threads=threads)
-    give_texts([tagger], labels)
-    if rare is not None:
-        tagger = tagger.favouring_rare(rare)
+    [tagger] = opened([model], threads, labels=labels, rare=rare)
     how = DataOptions(text_field=text_field, split=split, skip_bad=skip_bad, encoding=encoding)
     with _destination(output, overwrite) as handle:
         size = BATCH * (run.engine.at_once(run.workers) if run.engine.remote else 1)

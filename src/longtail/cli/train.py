@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from longtail.cli import options
 from longtail.cli.console import (
@@ -23,6 +23,8 @@ from longtail.errors import LongtailError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from longtail.corpus import Corpus
+    from longtail.keep.shard_folders import Shard
+    from longtail.plan import Plan
     from longtail.run import Hardware, Run
     from longtail.tagger import Tagger
 
@@ -64,84 +66,107 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a tagger on texts with labels."""
-    from longtail.keep.model import check_model_output
-    from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
-    from longtail.shards import check_shard
-
-    share = None if shard is None else Shard.parse(shard)
-    if output is None and not dry_run:
-        raise UsageError("--output is needed: the model directory to write, for example -o model")
-    if output is not None and share is None and shard_folders(output):
-        raise UsageError(f"{output} holds a model in shards; choose another folder")
-    folder = output if output is None or share is None else shard_folder(output, share)
-    if folder is not None:
-        check_model_output(folder, overwrite=overwrite)
+    share, folder = _destination(output, shard, overwrite=overwrite, needed=not dry_run)
     from longtail import engines
-    from longtail.recipe import Recipe
-    from longtail.registry import name_of
     from longtail.run import Hardware
 
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     run.hardware = Hardware(devices, nodes, precision.value, None if logs is None else str(logs))
-    parts: dict[str, Any] = {"learner": learner, "augment": augment or (), "rerank": rerank or ()}
-    parts["settings"] = [*([] if language is None else [f"tfidf.language={language}"]), *(settings or ())]
-    left_open = recipe is None and not any((learner, augment, settings, devices > 1, nodes > 1, logs, share))
-
-    def made(name: str | None) -> Tagger:
-        """The tagger of a recipe, refused before anything is read where options do not go with it."""
-        tagger = (Recipe() if name is None else Recipe.find(name)).override(**parts).tagger(seed=seed, threads=threads)
-        _check_hardware(tagger, run.hardware)
-        _check_engine(tagger, engine)
-        check_shard(tagger.pipeline, share)
-        return tagger
-
-    tagger = made(recipe)
+    asked = {"learner": learner, "augment": augment or (), "rerank": rerank or (), "settings": settings or ()}
+    wanted = _Wanted(asked, language, run, engine, share)
+    tagger = wanted.tagger(recipe)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     # what long fits keep on the way: the same command goes on from there after it was killed
     run.checkpoints = folder and folder.absolute().parent / f".{folder.name}.unfinished"
     run.memory = allowed_memory(memory, run)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=force)
     check_reading(data, run)
-    corpus = how.read(data, run)
-    held_out = None if valid is None else how.read(valid, run, split="valid")
-    if left_open and engine == "local":
-        recipe = _chosen(corpus, made, run, quiet=quiet)
-        tagger = made(recipe)
-    called = recipe or name_of(tagger.learner)
-    fitting = tagger.plan(corpus, run=run)
+    corpus, held_out = how.read(data, run), None if valid is None else how.read(valid, run, split="valid")
+    if recipe is None and wanted.left_open:
+        tagger = wanted.tagger(recipe := wanted.chosen(corpus, quiet=quiet))
+    planned = tagger.plan(corpus, run=run)
     if dry_run or output is None or folder is None:
-        if json:
-            print_json(fitting.to_dict())
-            return
-        from longtail.cli.tables import show_plan
-
-        show_plan(fitting, called, stdout_console())
+        _show_plan(planned, recipe or tagger, json=json)
         return
+    follow(run, planned)
+    _fit(tagger, corpus, held_out, run, lambda: tagger.save(output, overwrite=overwrite), share)
+    summary = {"recipe": recipe} | summarise(tagger, corpus, run.seconds, folder)
+    _show(summary | {"planned_memory_mb": round(planned.peak / 1e6, 1)}, folder, json=json, quiet=quiet)
+
+
+def _destination(
+    output: Path | None, shard: str | None, *, overwrite: bool, needed: bool
+) -> tuple[Shard | None, Path | None]:
+    """The shard that is asked for and the model directory to write, refused before any work if it cannot be."""
+    from longtail.keep.model import check_model_output
+    from longtail.keep.shard_folders import Shard, shard_folder, shard_folders
+
+    share = None if shard is None else Shard.parse(shard)
+    if output is None:
+        if needed:
+            raise UsageError("--output is needed: the model directory to write, for example -o model")
+        return share, None
+    if share is None and shard_folders(output):
+        raise UsageError(f"{output} holds a model in shards; choose another folder")
+    folder = output if share is None else shard_folder(output, share)
+    check_model_output(folder, overwrite=overwrite)
+    return share, folder
+
+
+class _Wanted(NamedTuple):
+    """What to train, as the command line has it."""
+
+    parts: dict[str, Any]
+    language: str | None
+    run: Run
+    engine: str
+    share: Shard | None
+
+    @property
+    def left_open(self) -> bool:
+        """Whether the recipe is for the corpus to decide."""
+        parts, hardware = self.parts, self.run.hardware
+        named = parts["learner"] or parts["augment"] or parts["settings"]
+        elsewhere = self.engine != "local" or hardware.devices > 1 or hardware.nodes > 1 or hardware.logs or self.share
+        return not (named or elsewhere)
+
+    def tagger(self, recipe: str | None) -> Tagger:
+        """The tagger of a recipe, refused before anything is read where options do not go with it."""
+        from longtail.recipe import Recipe
+        from longtail.shards import check_shard
+
+        language = [] if self.language is None else [f"tfidf.language={self.language}"]
+        parts = self.parts | {"settings": [*language, *self.parts["settings"]]}
+        found = (Recipe() if recipe is None else Recipe.find(recipe)).override(**parts)
+        tagger = found.tagger(seed=self.run.seed, threads=self.run.threads)
+        _check_hardware(tagger, self.run.hardware)
+        _check_engine(tagger, self.engine)
+        check_shard(tagger.pipeline, self.share)
+        return tagger
+
+    def chosen(self, corpus: Corpus, *, quiet: bool) -> str:
+        """The recipe that suits the corpus, which is said with the reason."""
+        from longtail.choose import choose
+
+        choice = choose(corpus, fits=lambda name: self.tagger(name).plan(corpus, run=self.run).fits)
+        if not quiet:
+            note(choice.line)
+        return choice.recipe
+
+
+def _fit(
+    tagger: Tagger, corpus: Corpus, held_out: Corpus | None, run: Run, save: Callable[[], None], share: Shard | None
+) -> None:
+    from longtail.registry import name_of
+
     if held_out is not None and not tagger.pipeline.capabilities.validation:
         note(f"--valid has no effect: '{name_of(tagger.learner)}' does not use validation data")
-    follow(run, fitting)
     with resumable(run):
         tagger.fit(corpus, valid=held_out, run=run, shard=share)
         with run.stage("save"):
-            tagger.save(output, overwrite=overwrite)
+            save()
     if run.checkpoints is not None:
         shutil.rmtree(run.checkpoints, ignore_errors=True)
-    summary = {"recipe": recipe} | summarise(tagger, corpus, run.seconds, folder)
-    summary["planned_memory_mb"] = round(fitting.peak / 1e6, 1)
-    if json:
-        print_json(summary)
-    elif not quiet:
-        _show(summary, called, folder)
-
-
-def _chosen(corpus: Corpus, made: Callable[[str], Tagger], run: Run, *, quiet: bool) -> str:
-    """The recipe that suits the corpus, which is said with the reason."""
-    from longtail.choose import choose
-
-    choice = choose(corpus, fits=lambda name: made(name).plan(corpus, run=run).fits)
-    if not quiet:
-        note(choice.line)
-    return choice.recipe
 
 
 @contextmanager
@@ -204,11 +229,25 @@ def summarise(tagger: Tagger, corpus: Corpus, seconds: dict[str, float], output:
     }
 
 
-def _show(summary: dict[str, Any], called: str, output: Path) -> None:
+def _show_plan(planned: Plan, what: str | Tagger, *, json: bool) -> None:
+    if json:
+        print_json(planned.to_dict())
+        return
+    from longtail.cli.tables import show_plan
+    from longtail.registry import name_of
+
+    show_plan(planned, what if isinstance(what, str) else name_of(what.learner), stdout_console())
+
+
+def _show(summary: dict[str, Any], output: Path, *, json: bool, quiet: bool) -> None:
+    if json:
+        print_json(summary)
+    if json or quiet:
+        return
     from longtail.cli.tables import tail_words
 
     console = stdout_console()
-    console.print(f"[bold]{called}[/bold] trained, saved in {output}")
+    console.print(f"[bold]{summary['recipe'] or summary['learner']}[/bold] trained, saved in {output}")
     console.print(
         f"  {summary['documents']:,} documents, {summary['labels']:,} labels, {tail_words(summary['tail_share'])}"
     )

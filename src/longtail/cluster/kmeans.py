@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from longtail.arrays import Doubles, Floats, Ints, Longs, SparseRows, njit
 from longtail.cluster.blocks import even_blocks
-from longtail.lanes import LANES, WIDEST, add_rows
+from longtail.lanes import LANES, WIDEST, add_rows, width_for
 from longtail.run import Run
 
 #: Centres have settled when a round raises the mean cosine by less.
@@ -37,7 +37,7 @@ def k_means(rows: SparseRows, n_features: int, k: int, rng: np.random.Generator,
         low, high = rows_of_block
         similarity[low:high] = -np.inf
         for own in blocks:
-            _nearest_centre(rows, low, high, own, assignment, similarity, LANES[WIDEST])
+            _nearest_centre(rows, low, high, own, assignment, similarity, LANES[own.sums.shape[1]])
 
     previous = -2.0
     for number in range(ROUNDS):
@@ -57,9 +57,9 @@ def k_means(rows: SparseRows, n_features: int, k: int, rng: np.random.Generator,
 class _Centres(NamedTuple):
     """Sums of the rows of some clusters, side by side; a centre is its sum brought to unit length.
 
-    sums     float32 (features, 32)
-    squares  float64 (32,), squared lengths of the sums
-    members  int64 (32,), rows in each
+    sums     float32 (features, width), as wide as the clusters need
+    squares  float64 (width,), squared lengths of the sums
+    members  int64 (width,), rows in each
     first    number of the first cluster
     clusters how many there are
     """
@@ -72,9 +72,9 @@ class _Centres(NamedTuple):
 
     @classmethod
     def of(cls, rows: SparseRows, n_features: int, seeds: NDArray[np.integer], first: int) -> _Centres:
-        own = cls(
-            np.zeros((n_features, WIDEST), np.float32), np.zeros(WIDEST), np.zeros(WIDEST, np.int64), first, len(seeds)
-        )
+        width = width_for(len(seeds))
+        sums = np.zeros((n_features, width), np.float32)
+        own = cls(sums, np.zeros(width), np.zeros(width, np.int64), first, len(seeds))
         for column, row in enumerate(seeds):
             span = slice(rows.start[row], rows.start[row + 1])
             own.sums[rows.indices[span], column] = rows.values[span]

@@ -16,7 +16,7 @@ def label_vectors(documents: SparseRows, n_features: int, labels: SparseRows, ru
     labels  rows of an (L, n) matrix: how strongly each label's documents carry it
     """
     work = starts_of(np.diff(documents.start)[labels.indices])[labels.start]
-    blocks = even_blocks(work, max(1, min(labels.n_rows, int(work[-1] // 2_000_000) + 1)))
+    blocks = even_blocks(work, max(1, min(labels.n_rows, int(work[-1] // 500_000) + 1)))
 
     def one(block: tuple[int, int]) -> SparseRows:
         low, high = block

@@ -35,8 +35,8 @@ SAMPLED, SHARED = 500_000, 4_000_000
 #: A language counts as one of a corpus if it is that of at least this share of the texts whose language can be told.
 LEAST_SHARE = 0.01
 
-#: Names of the arrays that a model keeps.
-KEPT = ("languages", "shared_blob", "shared_offsets", "shared_slots", "shared_of")
+#: Names of the arrays that a model keeps: the last four where there are shared words.
+KEPT = ("languages", "stemmed", "shared_blob", "shared_offsets", "shared_slots", "shared_of")
 
 #: Beside "auto" and "none", for the help of options.
 WHICH = "a language as in de or en (docs/languages.md), auto for those the texts are found to be in, or none"
@@ -112,7 +112,10 @@ class Analyser:
     # keeping
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a model keeps."""
-        kept: dict[str, NDArray[Any]] = {"languages": np.frombuffer(" ".join(self.languages).encode(), dtype=np.uint8)}
+        kept: dict[str, NDArray[Any]] = {
+            "languages": np.frombuffer(" ".join(self.languages).encode(), dtype=np.uint8),
+            "stemmed": np.array([stem == code for stem, code in zip(self.stemmed, self.languages, strict=True)], "u1"),
+        }
         if len(self.of):
             kept |= {f"shared_{name}": array for name, array in vars(self.shared).items()} | {"shared_of": self.of}
         return kept
@@ -135,12 +138,12 @@ class Analyser:
     @classmethod
     def restored(cls, arrays: Arrays, language: str) -> Analyser:
         """From what a model kept, and the option; ValueError if it cannot be what `arrays` gave."""
-        names = KEPT if len(arrays) > 1 else KEPT[:1]
-        if set(arrays) != set(names):
-            raise ValueError(f"the languages need the arrays {', '.join(names)}; the file has {sorted(arrays)[:8]}")
+        names = set(KEPT if "shared_of" in arrays else KEPT[:2])
+        if set(arrays) | {"stemmed"} != names:
+            raise ValueError(f"the languages need the arrays {', '.join(sorted(names))}; there are {sorted(arrays)}")
         languages = _kept_languages(arrays["languages"])
-        stemmed = _stemmed_as(languages, language)
-        if len(arrays) == 1:
+        stemmed = _kept_stems(arrays["stemmed"], languages) if "stemmed" in arrays else _as_0_2(languages, language)
+        if "shared_of" not in arrays:
             return cls(languages, stemmed)
         shared = WordTable.restored({name: arrays[f"shared_{name}"] for name in ("blob", "offsets", "slots")})
         of = np.asarray(arrays["shared_of"])
@@ -152,6 +155,21 @@ class Analyser:
 def _stemmed_as(languages: tuple[str, ...], language: str) -> tuple[str, ...]:
     """What words are stemmed as: where "auto" finds nothing but English, words stay as they are."""
     return (ENGLISH_WORDS,) if language == AUTO and languages == ("en",) else languages
+
+
+def _as_0_2(languages: tuple[str, ...], language: str) -> tuple[str, ...]:
+    """What words were stemmed as when models did not keep it. It stays as it is, whatever `_stemmed_as` becomes."""
+    return (ENGLISH_WORDS,) if language == AUTO and languages == ("en",) else languages
+
+
+def _kept_stems(array: NDArray[Any], languages: tuple[str, ...]) -> tuple[str, ...]:
+    flags = np.asarray(array)
+    stays = [code == "en" for code in languages]
+    if flags.dtype != np.uint8 or flags.shape != (len(languages),) or not ((flags == 1) | ((flags == 0) & stays)).all():
+        raise ValueError(
+            "'stemmed' must be 1 for each language, or 0 for English words that stay as they are, as uint8"
+        )
+    return tuple(code if flag else ENGLISH_WORDS for code, flag in zip(languages, flags, strict=True))
 
 
 def _kept_languages(array: NDArray[Any]) -> tuple[str, ...]:

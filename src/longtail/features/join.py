@@ -42,11 +42,6 @@ class Join(Features):
         if self.weights and (len(self.weights) != len(self.parts) or min(self.weights) <= 0):
             raise UsageError(f"join.weights must be one number above 0 per part ({len(self.parts)}), or empty")
 
-    def set_params(self, **params: Any) -> Join:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
-
     def fit_transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
         return self._joined(run or Run(), lambda part, own: part.fit_transform(texts, run=own))
 

@@ -47,14 +47,6 @@ def word_vectors(source: str, words: Sequence[str]) -> tuple[NDArray[np.bool_], 
     return (found, matrix) if len(places) == len(words) else (found[first], matrix[first])
 
 
-def vector_size(source: str) -> int:
-    """d, the size of the source's vectors; only the beginning of it is read."""
-    if source == GLOVE:
-        return int(_package_matrix(_package_folder()).shape[1])
-    with open_stream(source) as stream:
-        return _begun(stream)[0]
-
-
 # text files
 def _from_lines(stream: Stream, places: dict[bytes, int], words: int) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     size, lines = _begun(stream)

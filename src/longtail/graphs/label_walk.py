@@ -25,6 +25,8 @@ from longtail.sparse import entries_kept, rows_of_pairs, starts_of
 
 #: How the visits are found.
 KINDS = ("expected", "walk")
+#: What rows of the graph are divided by to make soft annotations of them.
+DIVISORS = ("diagonal", "largest")
 #: Labels of a task; tasks depend on the data only, so that the result does not depend on the number of threads.
 CHUNK = 2048
 #: A label's share of a walk that is followed further, for each of its documents; see `expected_visits`.
@@ -117,13 +119,16 @@ def propagation(graph: sp.csr_matrix) -> sp.csr_matrix:
     return sp.csr_matrix((values.astype(np.float32), graph.indices.copy(), graph.indptr.copy()), shape=graph.shape)
 
 
-def soft_annotations(graph: sp.csr_matrix, threshold: float = 0.1) -> sp.csr_matrix:
+def soft_annotations(graph: sp.csr_matrix, threshold: float = 0.1, divisor: str = "diagonal") -> sp.csr_matrix:
     """csr float32 (L, L): rows divided by their diagonal, at most 1; what is not above the threshold is left out.
+
+    divisor  "largest": rows are divided by their largest value, which need not be the diagonal
 
     The diagonal is left out, too: that a label's text is annotated with the label itself goes without saying.
     """
     row = rows_of_pairs(graph)
-    values = np.minimum(graph.data / graph.diagonal()[row], np.float32(1))
+    by = graph.diagonal() if divisor == "diagonal" else np.maximum.reduceat(graph.data, graph.indptr[:-1])
+    values = np.minimum(graph.data / by[row], np.float32(1))
     kept = (values > threshold) & (row != graph.indices)
     indptr = entries_kept(graph, kept)
     return sp.csr_matrix((values[kept].astype(np.float32), graph.indices[kept], indptr), shape=graph.shape)

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.errors import ModelError
+from longtail.errors import LongtailError, ModelError
 
 #: Bounds on what a file may declare. Real models stay far below: a tree ensemble has tens of arrays.
 MOST_HEADER_BYTES = 2 << 20
@@ -120,6 +120,14 @@ def read_file(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file, mapped into memory."""
     with path.open("rb") as handle:
         return read_arrays(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), str(path))
+
+
+def read_kept(path: Path | None) -> dict[str, NDArray[Any]] | None:
+    """The arrays of a file on which nothing but time depends: None where there is none, or a damaged one."""
+    try:
+        return None if path is None or not path.exists() else read_file(path)
+    except (LongtailError, OSError):
+        return None
 
 
 def write_arrays(handle: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -54,11 +54,6 @@ class Decoupled(Learner):
         self.learner = build(self.learner, "learner", "wrapper")
         self.tail = None if self.tail is None else build(self.tail, "learner", "wrapper")
 
-    def set_params(self, **params: Any) -> Self:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
-
     @property
     def capabilities(self) -> Capabilities:
         can = common(side.capabilities for side in self._sides())

@@ -48,11 +48,6 @@ class Ensemble(Learner):
                                          or sum(self.weights) <= 0):  # fmt: skip
             raise UsageError(f"ensemble.weights must be {len(self.members)} numbers from 0 up, not all 0")
 
-    def set_params(self, **params: Any) -> Self:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
-
     @property
     def capabilities(self) -> Capabilities:
         return common(member.capabilities for member in self.members)

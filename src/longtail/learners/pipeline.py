@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.augment.base import Augmenter, Judged, LabelVectors
-from longtail.capabilities import CORPUS_SPACES, SPACES, Capabilities, fits
+from longtail.capabilities import CORPUS_SPACES, EITHER, SPACES, Capabilities, fits
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.base import USUAL_FEATURES, Features
@@ -62,11 +62,6 @@ class Pipeline(Learner):
                 raise UsageError(f"'{name_of(self.learner)}' reads texts as they are: it has no use for features")
         self._check_fits()
 
-    def set_params(self, **params: Any) -> Self:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
-
     def _expand(self) -> None:
         """Augmenters that stand for a combination of parts, such as taug, are replaced by those parts."""
         if all(type(part).expanded is Augmenter.expanded for part in self.augment):
@@ -107,7 +102,8 @@ class Pipeline(Learner):
         can = replace(can, retunes=can.retunes and not any(part.capabilities.learns for part in self.rerank))
         if self.features is None or not self._reads_features:
             return can
-        needs = ("texts", *(need for need in can.needs if need not in ("X", "texts")))
+        reads = EITHER if self.features == "auto" else "texts"
+        needs = tuple(dict.fromkeys((reads, *(need for need in can.needs if need != "X"))))
         # features made in here are out of reach for augmenters outside
         return replace(can, needs=needs, spaces=tuple(s for s in can.spaces if s != "features"))
 

@@ -112,7 +112,7 @@ def fitted(
     hardware = Hardware(**{name: options.pop(name) for name in ("devices", "logs", "precision") if name in options})
     course = Course(schedule, **{"epochs": steps * batch // DOCUMENTS, **options})
     run = Run(threads=1, progress=Watch(lambda step: after_step(network, step)), hardware=hardware)
-    return train(network, data, course, hooks or [], TrainingPlan(corpus, 1, 1, steps), run)
+    return train(network, data, course, hooks or [], TrainingPlan(corpus, 1, steps), run)
 
 
 def small_learner(**options: Any) -> NeuralLearner:

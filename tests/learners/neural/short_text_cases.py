@@ -35,7 +35,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     },
     "eclare": {**QUICK, "part": "eclare", "head": {**LABEL_TEXT, "graph": True}},
     "eclare, clusters": {
-        **QUICK, "part": "eclare", "shortlist": TEXT_CLUSTERS, "traverse": 0.5,
+        **QUICK, "part": "eclare", "shortlist": {**TEXT_CLUSTERS, "frozen": True, "anew": True}, "traverse": 0.5,
         "head": {**ATTENDED, "start": "graph"},
     },
     "inceptionxml": {**QUICK, "part": "inceptionxml", "encoder": INCEPTION},
@@ -49,12 +49,13 @@ LEARNERS: dict[str, dict[str, Any]] = {
     },
     "inceptionxml-lf, clusters": {
         **QUICK, "part": "inceptionxml-lf", "shortlist": CLUSTERS, "epochs": 2, "least_steps": 4, "first_phase": 0.5,
-        "encoder": {**INCEPTION, "routed": True}, "head": {**ATTENDED, "gelu": True, "start": "text"},
+        "encoder": {**INCEPTION, "routed": True, "decoupled": True, "enhance": True, "partner": "embeddings"},
+        "head": {**ATTENDED, "gelu": True, "start": "text"},
     },
 }  # fmt: skip
 MODULES = {
     **QUICK, "part": "astec-modules", "encoder": {**WEIGHTED, "rectified": True}, "cluster_size": 3,
-    "surrogate": 1, "nearest": 5, "random": 3, "rerank_epochs": 1, "hard": 4,
+    "surrogate": 1, "nearest": 5, "random": 3, "rerank_epochs": 1, "hard": 4, "documents": 4, "centroids": 2, "many": 5,
 }  # fmt: skip
 
 

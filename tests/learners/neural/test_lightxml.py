@@ -225,8 +225,7 @@ def test_averaged_weights_are_what_is_kept(folder: str) -> None:
     assert len({each.values.tobytes() for each in (plain, often, seldom)}) == 3
 
 
-@pytest.mark.parametrize("groups", [False, True])
-@pytest.mark.parametrize("frozen", [0, 3])
+@pytest.mark.parametrize(("groups", "frozen"), [(False, 3), (True, 0)])
 def test_learns_and_is_kept(folder: str, groups: bool, frozen: int, tmp_path: Path) -> None:
     corpus = titles()
     config = (grouped if groups else quick)(folder, least_steps=150)

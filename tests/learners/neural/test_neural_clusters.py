@@ -18,7 +18,7 @@ from longtail.labels import LabelIndex
 from longtail.learners.neural.encoders.short import WeightedBag
 from longtail.learners.neural.heads.base import LabelFacts
 from longtail.learners.neural.shortlists import grouping as clusters
-from longtail.learners.neural.shortlists.grouping import grouped, grouped_labels
+from longtail.learners.neural.shortlists.grouping import grouped, grouped_by_vectors, grouped_labels
 
 
 def corpus_of(documents: list[tuple[str, list[int]]], texts: list[str]) -> Corpus:
@@ -100,3 +100,28 @@ def test_dense_vectors_are_brought_to_one_length() -> None:
     vectors = np.array([[10, 1], [0.1, 0.01], [1, 10], [0.01, 0.1]], dtype=np.float32)
     found = grouped(sp.csr_matrix(vectors), np.zeros(4, dtype=bool), 2, ONE)
     assert found[0] == found[1] != found[2] == found[3]
+
+
+class TestByVectors:
+    """Documents of labels 0 and 2 point one way, those of 1 and 3 the other; words and texts say nothing of it."""
+
+    VECTORS = np.array([[1, 0.1], [2, 0], [0, 1], [0.1, 3]], dtype=np.float32)
+    CORPUS = staticmethod(lambda: corpus_of([("x", [0]), ("x", [2]), ("x", [1]), ("x", [3])], ["t"] * 4))
+
+    def found(self, graph: Any = None, head: int = 500) -> list[list[int]]:
+        about = LabelFacts(sp.csr_matrix((4, 1), dtype=np.float32))
+        about.graph = None if graph is None else sp.csr_matrix(np.array(graph, dtype=np.float32))
+        cluster = grouped_by_vectors(self.VECTORS, self.CORPUS(), about, 2, ONE, head)
+        return sorted(np.flatnonzero(cluster == c).tolist() for c in range(cluster.max() + 1))
+
+    def test_by_the_vectors_of_their_documents(self) -> None:
+        assert self.found() == [[0, 2], [1, 3]]
+
+    def test_along_the_graph(self) -> None:
+        swapped = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+        assert self.found(swapped) == [[0, 3], [1, 2]]
+
+    def test_frequent_labels_are_clusters_of_their_own(self) -> None:
+        corpus = corpus_of([("x", [0]), ("x", [0]), ("x", [1]), ("x", [2])], ["t"] * 3)
+        cluster = grouped_by_vectors(self.VECTORS, corpus, None, 2, ONE, 1)
+        assert cluster[0] not in cluster[1:].tolist() and cluster[1] == cluster[2]

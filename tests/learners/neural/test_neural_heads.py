@@ -20,19 +20,22 @@ from longtail.learners.neural.heads.label_attention import LabelAttention, Label
 from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
 
 B, T, WIDTH, L = 4, 5, 6, 40
-INNER = 40  # of the shared classifier
+INNER, SECOND = 40, 12  # of the shared classifier, and of the layer behind it
+CLASSIFIERS = ("own", "shared", "vector", "layered", "shared, two layers", "layered, two layers")
 PLAIN = 4  # of the last columns, whose mean stands for the document
 LENGTHS = (5, 3, 1, 4)
 
 
 def head(classifier: str, n_labels: int = L, width: int = WIDTH, document: bool = False) -> LabelAttentionNetwork:
     torch.manual_seed(0)
-    options: Any = {"hidden": INNER} if classifier in ("shared", "layered") else {}
-    network = LabelAttention(classifier=classifier, document=document, **options).network(width, PLAIN, n_labels)
+    kind, _, layers = classifier.partition(", ")
+    options: Any = {"hidden": INNER} if kind in ("shared", "layered") else {}
+    options |= {"second": SECOND} if layers else {}
+    network = LabelAttention(classifier=kind, document=document, **options).network(width, PLAIN, n_labels)
     assert isinstance(network, LabelAttentionNetwork)
     with torch.no_grad():  # far from where training starts, so that no term is near nothing
-        for value in network.state_dict().values():
-            value.copy_(torch.randn(value.shape))
+        for name, value in network.state_dict().items():
+            value.copy_(torch.randn(value.shape) * (0.2 if name.startswith("second") else 1))
     return network
 
 
@@ -76,6 +79,8 @@ def naive_logit(network: LabelAttentionNetwork, context: Any, label: int) -> flo
     seen = context
     if network.layered:
         seen = np.maximum(weight(network.inner.weight) @ context + weight(network.inner.bias), 0)
+    if network.second is not None:
+        seen = np.maximum(weight(network.second.weight) @ seen + weight(network.second.bias), 0)
     if network.own:
         return float(weight(network.vectors.weight)[label] @ seen + weight(network.bias.weight)[label, 0])
     return float(weight(network.outer.weight)[0] @ seen + weight(network.outer.bias)[0])
@@ -112,7 +117,7 @@ class Wants(Hook):
 
 @pytest.mark.parametrize("labels", ["all", "some", "listed"])
 @pytest.mark.parametrize("document", [False, True])
-@pytest.mark.parametrize("classifier", ["own", "shared", "vector", "layered"])
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
 class TestLabelAttention:
     def test_like_a_loop(self, classifier: str, document: bool, labels: str) -> None:
         network, (hidden, mask), wanted = head(classifier, document=document), documents(), label_lists(labels)
@@ -162,7 +167,7 @@ class TestLabelAttention:
 
 
 @pytest.mark.parametrize("document", [False, True])
-@pytest.mark.parametrize("classifier", ["own", "shared", "vector", "layered"])
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
 def test_single_pairs(classifier: str, document: bool) -> None:
     network, (hidden, mask) = head(classifier, document=document), documents()
     pairs = [(0, 3), (0, 39), (0, 3), (2, 0), (3, 17), (3, 4)]  # document 1 has none
@@ -182,6 +187,40 @@ def test_single_pairs(classifier: str, document: bool) -> None:
     none = torch.empty(0, dtype=torch.int64)
     assert network.contexts(hidden, mask, none, none).shape == (0, WIDTH)
     assert network.classify(network.contexts(hidden, mask, none, none), none).shape == (0,)
+
+
+def test_two_hidden_layers_by_hand() -> None:
+    """AttentionXML's two fully connected layers: c = (1, 2) -> relu(1 - 2, 1 + 2) = (0, 3) -> relu(6 - 1) = 5 -> 10."""
+    network = LabelAttention(classifier="shared", document=False, hidden=2, second=1, bias=0.0).network(2, 2, 3)
+    assert isinstance(network, LabelAttentionNetwork) and network.second is not None
+    with torch.no_grad():
+        network.inner.weight.copy_(torch.tensor([[1.0, -1], [1, 1]]))
+        network.inner.bias.zero_()
+        network.second.weight.copy_(torch.tensor([[7.0, 2]]))
+        network.second.bias.fill_(-1)
+        network.outer.weight.fill_(2)
+    logits = network(torch.tensor([[[1.0, 2]]]), torch.tensor([[True]]), torch.arange(3))
+    assert logits.tolist() == [[10, 10, 10]]
+    assert {id(p) for p in network.second.parameters()} <= {id(p) for p in network.classifier()}
+    before = network.second.weight.clone()
+    network.restart()
+    assert not torch.equal(before, network.second.weight), "a second stage may draw it anew"
+    options = LabelAttention(classifier="shared", document=False, hidden=2, second=1)
+    assert options.weights(2, 2, 3) == sum(p.numel() for p in network.parameters())
+
+
+@pytest.mark.parametrize("document", [False, True])
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_the_share_of_the_documents_vector(classifier: str, document: bool) -> None:
+    network, (hidden, mask) = head(classifier, document=document), documents()
+    assert network.reads_documents == document
+    at, labels = torch.tensor([0, 1, 3]), torch.tensor([5, 2, 9])
+    contexts = network.contexts(hidden, mask, at, labels)
+    full, half, none = (network.pair_logits(contexts, hidden, mask, at, labels, share)
+                        for share in (None, torch.full((3,), 0.5), torch.zeros(3)))  # fmt: skip
+    torch.testing.assert_close(none, network.classify(contexts, labels))
+    torch.testing.assert_close(half, (full + none) / 2)
+    assert torch.equal(full, none) != document
 
 
 class Largest(TorchDispatchMode):

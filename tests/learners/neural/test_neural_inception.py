@@ -120,7 +120,7 @@ class TestConvolutions:
         self.same(ours, theirs, [values, *network.look.parameters()])
         joined = torch.randn(3, size // STRIDE, 9, requires_grad=True)
         self.same(
-            [network._gathered(joined)],
+            [network._gathered(network.gather, joined)],
             [network.gather(joined.transpose(1, 2))],
             [joined, *network.gather.parameters()],
         )
@@ -238,3 +238,58 @@ class TestSkip:
                 network.share.fill_(1)
         one, other = network(batch_of(encoder, ["red green blue", "blue red green"]))
         assert (one - other).abs().max() > 1e-4
+
+
+class TestPartner:
+    def test_by_hand(self) -> None:
+        """X + gamma (X Y^T) (W X) with W = 1: X = diag(1, 2), Y = ones, so X Y^T = ((1, 1), (2, 2))."""
+        made = SelfAttention(2).train()
+        with torch.no_grad():
+            made.layer.parametrizations.weight.original.copy_(torch.eye(2)[:, :, None])
+            made.gamma.fill_(0.5)
+        found = made(torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]), torch.ones(1, 2, 2))
+        torch.testing.assert_close(found, torch.tensor([[[1.5, 1.0], [1.0, 4.0]]]))
+
+    def test_the_second_is_given_the_embeddings(self) -> None:
+        """As published, the second attention looks at what the words were before the first."""
+        encoder = inception(enhance=True, partner="embeddings")
+        network, batch = drawn(encoder), batch_of(encoder, WORDS)
+        inside = network.embed(batch.tokens) * batch.mask[:, :, None]
+        words = functional.pad(inside, (0, 0, 0, max(0, 6 - inside.shape[1])))[:, :6]
+        first = network.over_words(words)
+        expected = network.over_numbers(first.transpose(1, 2), words.transpose(1, 2)).transpose(1, 2)
+        torch.testing.assert_close(inputs_of(network.mix, lambda: network(batch)), expected)
+        itself = network.over_numbers(first.transpose(1, 2)).transpose(1, 2)
+        assert (itself - expected).abs().max() > 1e-6
+
+
+class TestDecoupled:
+    def made(self, **options: Any) -> tuple[Any, Any]:
+        encoder = inception(decoupled=True, routed=True, **options)
+        return drawn(encoder), batch_of(encoder, WORDS)
+
+    @pytest.mark.parametrize("skip", [True, False])
+    def test_two_vectors_by_two_convolutions(self, skip: bool) -> None:
+        """The first is that of an encoder with the one convolution, the second that of one with the other."""
+        network, batch = self.made(skip=skip)
+        found = network(batch)
+        assert found.shape == (len(WORDS), 2 * network.width) and network.vectors == 2
+        alone = drawn(inception(routed=True, skip=skip))
+        weights = {name: value for name, value in network.state_dict().items() if "_clusters" not in name}
+        alone.load_state_dict(weights)
+        torch.testing.assert_close(found[:, : network.width], alone(batch))
+        for name, value in network.state_dict().items():
+            if "_clusters" in name:
+                weights[name.replace("_clusters", "")] = value
+        alone.load_state_dict(weights)
+        torch.testing.assert_close(found[:, network.width :], alone(batch))
+        assert (found[:, : network.width] - found[:, network.width :]).abs().max() > 1e-4
+
+    def test_each_learns_from_its_own_vector(self) -> None:
+        network, batch = self.made(skip=False)
+        network.train()(batch)[:, : network.width].sum().backward()
+        assert network.gather.weight.grad.abs().sum() > 0 and network.gather_clusters.weight.grad.abs().sum() == 0
+        assert network.mix.weight.grad.abs().sum() > 0, "what stands before both learns from either"
+        network.zero_grad()
+        network(batch)[:, network.width :].sum().backward()
+        assert network.gather.weight.grad.abs().sum() == 0 and network.gather_clusters.weight.grad.abs().sum() > 0

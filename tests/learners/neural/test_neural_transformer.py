@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("tokenizers")
 
 from longtail.augment.hooks import Hook, Hooks  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
@@ -19,9 +19,10 @@ from longtail.features.tokens import PAD  # noqa: E402
 from longtail.learners.neural.encoders.transformer import PACKAGED, Transformer, TransformerNetwork, find_model  # noqa: E402
 from longtail.learners.neural.training.batches import Batch, state_tensor, token_tensors  # noqa: E402
 from longtail.run import Run  # noqa: E402
+from tiny_transformer import SPECIAL, save_word_tokeniser  # noqa: E402
 
 RUN = Run(threads=1)
-WORDS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(20))]
+WORDS = [*SPECIAL, *(f"w{number}" for number in range(20))]
 TEXTS = ["w1 w2 w3 w4 w5 w6 w7", "w8", "", "w9 elsewhere w3"]
 LAYERS = 3
 SIZES = {"hidden_size": 16, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 20}
@@ -47,15 +48,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def save_model(folder: Path, family: str) -> str:
     """A tiny encoder of random weights with a tokeniser of whole words, as the library keeps them."""
-    words = tokenizers.models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]")
-    tokeniser = tokenizers.Tokenizer(words)
-    tokeniser.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokeniser.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokeniser, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
-    ).save_pretrained(folder)
+    save_word_tokeniser(folder, WORDS)
     torch.manual_seed(0)
     model = transformers.AutoModel.from_config(transformers.AutoConfig.for_model(family, **FAMILIES[family]))
     with torch.no_grad():

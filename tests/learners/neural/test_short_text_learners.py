@@ -31,12 +31,15 @@ from short_text_cases import (  # noqa: E402
 )
 
 from longtail import Tagger  # noqa: E402
+from longtail.errors import UsageError  # noqa: E402
 from longtail.learners.neural.base import NeuralLearner  # noqa: E402
 from longtail.learners.neural.eclare import Eclare  # noqa: E402
 from longtail.learners.neural.heads.label_text import LabelTextNetwork  # noqa: E402
+from longtail.learners.neural.shortlists.grouping import grouped_by_vectors  # noqa: E402
 from longtail.learners.neural.shortlists.mined import TwoHeads  # noqa: E402
 from longtail.learners.neural.training import module  # noqa: E402
 from longtail.learners.neural.training import network as network_module  # noqa: E402
+from longtail.learners.neural.training.batches import Batch  # noqa: E402
 from longtail.registry import build, config_of  # noqa: E402
 from longtail.scores import Scores  # noqa: E402
 
@@ -230,6 +233,9 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("inceptionxml, clusters", {"shortlist": {**CLUSTERS, "detached": 1.0}}, {"shortlist": CLUSTERS}),
     ("inceptionxml-lf, clusters", {"first_phase": 0.0}, {}),
     ("inceptionxml-lf", {"encoder": {**INCEPTION, "routed": False}}, {}),
+    ("inceptionxml-lf, clusters", {"encoder": {**INCEPTION, "routed": True, "enhance": True}}, {}),
+    ("eclare, clusters", {"shortlist": {**TEXT_CLUSTERS, "anew": True}}, {}),
+    ("eclare, clusters", {"shortlist": {**TEXT_CLUSTERS, "frozen": True}}, {}),
     ("inceptionxml-lf", {"head": {**RESIDUAL, "graph": True, "gelu": True}}, {}),
     ("astec", {"encoder": {**WEIGHTED, "rectified": True}}, {}),
     ("astec", {"encoder": {**WEIGHTED, "residual": True}}, {}),
@@ -296,6 +302,49 @@ class TestClusters:
         # clusters go on with what the surrogate task taught them
         assert torch.equal(seen.starts[1]["head.clusters.bias.weight"], seen.ends[0]["head.bias.weight"])
 
+    def test_words_stand_still_after_the_surrogate_task(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen, words = Trainings(monkeypatch), "encoder.words.weight"
+        for frozen in (True, False):
+            shortlist = {**TEXT_CLUSTERS, "frozen": frozen}
+            learner = fit(LEARNERS["decaf, clusters"], titles(), shortlist=shortlist)
+            assert not torch.equal(seen.starts[-2][words], seen.ends[-2][words]), "words learn from clusters"
+            assert torch.equal(seen.starts[-1][words], seen.ends[-1][words]) == frozen
+            vectors = "head.labels.vectors.weight"
+            assert not torch.equal(seen.starts[-1][vectors], seen.ends[-1][vectors]), "labels learn in either case"
+            assert learner.network_.encoder.words.weight.requires_grad, "whoever trains it next may train words"
+
+    def test_clusters_are_made_anew_by_what_was_learnt(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By the vectors that the encoder makes of documents after the surrogate task, whose classifier is gone."""
+        seen, found = Trainings(monkeypatch), []
+        training = NeuralLearner.train_network
+
+        def train(learner: Any, network: Any, task: Any) -> None:
+            found.append(learner.shortlist.cluster_.copy())
+            training(learner, network, task)
+
+        monkeypatch.setattr(NeuralLearner, "train_network", train)
+        corpus = titles()
+        learner = fit(LEARNERS["decaf, clusters"], corpus, shortlist={**TEXT_CLUSTERS, "anew": True, "frozen": True})
+        assert seen.titles == ["Training clusters", "Training"]
+        assert found[0].tolist() != found[1].tolist() == learner.shortlist.cluster_.tolist()
+        vectors = network_module.vectors_of(learner.network_, learner.encoder.tokens(corpus.texts, ONE))
+        assert found[1].tolist() == grouped_by_vectors(vectors, corpus, None, 3, ONE).tolist()
+        words = seen.ends[0]["encoder.words.weight"].numpy()
+        starts = seen.starts[1]["head.labels.vectors.weight"].numpy()
+        texts = learner._label_facts(corpus, ONE).texts @ words
+        np.testing.assert_allclose(starts, texts, rtol=1e-4, atol=1e-6, err_msg="free vectors start from learnt words")
+        first = seen.networks[0].head, seen.ends[0]["head.bias.weight"]
+        assert seen.networks[1].head.clusters is not first[0]
+        assert not torch.equal(seen.starts[1]["head.clusters.bias.weight"], first[1])
+
+    @pytest.mark.parametrize("option", ["frozen", "anew"])
+    def test_nothing_is_done_anew_without_a_surrogate_task(self, option: str) -> None:
+        with pytest.raises(UsageError, match=f"label-clusters.{option} counts only where surrogate is at least 1"):
+            build({**CLUSTERS, option: True})
+        with pytest.raises(UsageError, match=f"label-clusters.{option} "):
+            build({"part": "attentionxml", "encoder": {"part": "bilstm", "train_vectors": False},
+                   "shortlist": {**CLUSTERS, "surrogate": 1, option: True}})  # fmt: skip
+
 
 class TestAstecModules:
     def test_networks_in_order(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,13 +364,14 @@ class TestAstecModules:
 
     def test_centroids(self) -> None:
         corpus = titles()
-        learner = fit(MODULES, corpus)
+        learner = fit(MODULES, corpus, centroids=1, many=7500)
         from longtail.learners.neural.training.network import vectors_of
 
         vectors = vectors_of(learner.network_, learner.encoder.tokens(corpus.texts, ONE))
         for label in range(12):
             own = np.flatnonzero(corpus.Y[:, label].toarray().ravel())
-            np.testing.assert_allclose(learner.centroids_[label], vectors[own].mean(axis=0), rtol=1e-4, atol=1e-6)
+            found = learner.near_.centroids[label]
+            np.testing.assert_allclose(found, vectors[own].mean(axis=0), rtol=1e-4, atol=1e-6)
 
     def test_the_re_ranker_has_a_say(self) -> None:
         corpus = titles()
@@ -338,7 +388,7 @@ class TestAstecModules:
         corpus = titles()
         learner = fit(MODULES, corpus)
         tokens = learner.encoder.tokens(corpus.texts, ONE)
-        lists, _ = learner._nearest(learner._index(ONE), learner.network_, tokens)
+        lists, _ = learner._nearest(learner.near_.opened(ONE), learner.network_, tokens)
         scores = learner.score(corpus, 12, run=ONE)
         assert lists.shape == (len(corpus), 5)
         for own, ids in zip(lists, scores.ids, strict=True):
@@ -358,8 +408,48 @@ class TestAstecModules:
         with pytest.raises(ValueError):
             build(config_of(learner)).restore(state)
 
+    def test_nearest_documents_and_centroids_change_shortlists(self) -> None:
+        corpus = titles()
+        plain = {name: value for name, value in MODULES.items() if name not in ("documents", "centroids", "many")}
+        learner = fit(MODULES, corpus)
+        assert len(learner.near_.label) > 12 and len(learner.near_.documents) == len(corpus)
+        tokens = learner.encoder.tokens(corpus.texts, ONE)
+
+        def lists(config: dict[str, Any]) -> Any:
+            made = fit(config, corpus)
+            return made._nearest(made.near_.opened(ONE), made.network_, tokens)[1]
+
+        found = [lists({**plain, **more}).tobytes() for more in ({}, {"documents": 4}, {"centroids": 2, "many": 5})]
+        assert len(set(found)) == 3
+
+    @pytest.mark.parametrize(("option", "needs"), [("documents_share", "documents"), ("many", "centroids")])
+    def test_options_that_nothing_reads_are_refused(self, option: str, needs: str) -> None:
+        with pytest.raises(UsageError, match=f"astec-modules.{option} counts only where {needs} is at least"):
+            build({"part": "astec-modules", option: 1})
+
 
 class TestInceptionXMLLF:
+    def test_two_last_convolutions_are_learnt(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One by the labels' loss, one by the clusters'; without clusters there is nothing for the second to do."""
+        seen = Trainings(monkeypatch)
+        learner = fit(LEARNERS["inceptionxml-lf, clusters"], titles())
+        for name in ("encoder.gather.weight", "encoder.gather_clusters.weight"):
+            assert not torch.equal(seen.starts[1][name], seen.ends[1][name])
+        width = learner.network_.encoder.width
+        tokens = learner.encoder.tokens(["topic1"], ONE)
+        ids = torch.from_numpy(tokens.padded([0]))
+        batch = Batch(np.array([0]), ids, ids > 0, ids, ids)
+        hidden, heads = learner.network_.encoder(batch), learner.network_.head
+        assert hidden.shape == (1, 2 * width)
+        swapped = torch.cat([hidden[:, :width], hidden[:, :width]], dim=1)
+        every = torch.arange(4)
+        assert not torch.allclose(
+            heads.cluster_logits(hidden, batch.mask, every), heads.cluster_logits(swapped, batch.mask, every)
+        ), "clusters are told by the vector of their own"
+        for shortlist in ("all-labels", {**CLUSTERS, "surrogate": 1}):
+            with pytest.raises(UsageError, match=r"inception\.decoupled counts only where labels and clusters"):
+                build({**LEARNERS["inceptionxml-lf, clusters"], "shortlist": shortlist})
+
     def test_two_phases(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """No free vectors in the first; clusters made anew from the texts for the second, which starts from them."""
         seen = Trainings(monkeypatch)

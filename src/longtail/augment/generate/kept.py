@@ -87,16 +87,10 @@ def _keep(file: Path, texts: Sequence[str]) -> None:
 # what generators have learnt
 def kept_arrays(key: str, run: Run) -> Arrays | None:
     """What a generator that was trained on the same documents has learnt, or None."""
-    from longtail.keep.safetensors import read_file
+    from longtail.keep.safetensors import read_kept
 
     folder = kept_folder(run)
-    path = None if folder is None else folder / f"{key}.safetensors"
-    if path is None or not path.exists():
-        return None
-    try:
-        return read_file(path)
-    except (LongtailError, OSError):
-        return None
+    return read_kept(None if folder is None else folder / f"{key}.safetensors")
 
 
 def keep_arrays(key: str, arrays: Arrays, run: Run) -> None:

@@ -69,11 +69,6 @@ class Xda(Augmenter):
         self.generator = build(self.generator, "generator")
         assert isinstance(self.generator, Generator)
 
-    def set_params(self, **params: Any) -> Xda:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
-
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(spaces=(self.space,), judge=True, needs=("texts",))

@@ -75,9 +75,7 @@ class LabelTree(LinearLearner):
         level = [(tree, 0, carried) for tree in numbers]  # (tree, number within the level, labels)
         depth = 0
         while level:
-            # a wide level is divided node by node in parallel, a narrow one lets each division use the threads
-            wide = len(level) > run.workers
-            inner, outer = (run.on_one_thread(), run) if wide else (run, run.on_one_thread())
+            inner, outer = run.shared_by(len(level))
 
             def divide(task: tuple[int, int, Ints]) -> Parts:
                 tree, place, members = task
@@ -141,7 +139,7 @@ class Parabel(LabelTree):
         return tree_stages(sizes, run, trees=self.trees, centres=2, leaf=min(self.max_leaf, sizes.labels))
 
     def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
-        return halves(*vectors, members, rng) if len(members) > self.max_leaf else None
+        return halves(*vectors, members, rng, run) if len(members) > self.max_leaf else None
 
 
 @dataclass(kw_only=True)

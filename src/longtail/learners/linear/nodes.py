@@ -221,20 +221,6 @@ def _solved(
         clear(work, used)
 
 
-def train_node(
-    documents: Documents,
-    node: Node,
-    options: SolverOptions,
-    seed: int,
-    *,
-    all_documents: bool = False,
-    sure_only: bool = False,
-) -> Separators:
-    """Separators of all children of one node."""
-    task = NodeTask(0, 0, *node, 0, node.n_children, all_documents, sure_only, seed)
-    return joined([piece.separators for piece in solve_task((documents, options), task)], documents.n_features)
-
-
 def joined(blocks: Sequence[Separators], n_features: int) -> Separators:
     """The separators of a node from those of its blocks, in order."""
     if len(blocks) == 1:

@@ -4,7 +4,7 @@
 quicker, than the published pipeline of four modules (DeepXML), which is `AstecModules`:
 
     I    surrogate   word vectors are learnt on clusters of labels
-    II   shortlist   a document's labels are those whose centroids are nearest to its vector
+    II   shortlist   a document's labels are those whose centroids are nearest to its vector (see `shortlists.nearest`)
     III  classifier  word vectors stand still; a residual block and a separator per label learn from the shortlists
     IV   re-ranker   a second network, words and all, learns from what module III takes for true
 """
@@ -34,6 +34,7 @@ from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.base import ListedLabels, Shortlist
 from longtail.learners.neural.shortlists.grouping import grouped_labels
 from longtail.learners.neural.shortlists.label_clusters import LabelClusters
+from longtail.learners.neural.shortlists.nearest import NearestLabels, Nearness, Search
 from longtail.learners.neural.training.network import Network, score_batches, vectors_of
 from longtail.learners.neural.training.task import Passes, Task, texts_of
 from longtail.learners.neural.training.weights import filled, weights_of
@@ -68,6 +69,14 @@ class AstecModules(ShortTextLearner):
     )
     nearest: int = option(200, "labels per shortlist (Astec: 500)", low=1, high=100_000)
     random: int = option(100, "random labels beside a shortlist in training (Astec: 200)", low=0, high=100_000)
+    documents: int = option(
+        0, "nearest training documents whose labels have a say in a shortlist, 0 for none (Astec: 100)", low=0,
+        high=100_000,
+    )  # fmt: skip
+    documents_share: float = option(0.075, "what they say beside the centroids (Astec: 0.075)", low=0, high=1)
+    centroids: int = option(1, "centroids of a label with many documents (Astec: 300, where configured)", low=1,
+                            high=10_000)  # fmt: skip
+    many: int = option(7500, "a label with more documents than this has that many (Astec: 7,500)", low=1)
     rerank_epochs: int | None = option(
         None, "epochs of the re-ranker, 0 for no re-ranker; none: 3, more on small corpora (Astec: 10)", low=0
     )
@@ -84,9 +93,11 @@ class AstecModules(ShortTextLearner):
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         """Three networks, the first of which is gone in the end; lists of candidates of all documents beside."""
         lists = 16 * self.nearest * sizes.documents
+        documents = 4 * self.encoder.size * sizes.documents * (self.documents > 0)
         words = network_stages(self, grouped(sizes, -(-sizes.labels // self.cluster_size)), "words")
         listed = self.nearest + self.random
-        stages = [token_stage(self, sizes), *words, Stage("shortlists", sizes.documents / 1e4, 2 * lists, lists)]
+        near = Stage("shortlists", sizes.documents / 1e4, 2 * (lists + documents), lists + documents)
+        stages = [token_stage(self, sizes), *words, near]
         stages += network_stages(self, sizes, "classifier", listed)
         if self._reranks:
             stages += network_stages(self, sizes, "re-ranker", self.hard + self.random)
@@ -111,6 +122,10 @@ class AstecModules(ShortTextLearner):
         if not self._reranks:
             for name in ("hard", "rerank_share"):
                 self._refuse_idle(name, "rerank_epochs is at least 1")
+        if not self.documents:
+            self._refuse_idle("documents_share", "documents is at least 1")
+        if self.centroids == 1:
+            self._refuse_idle("many", "centroids is at least 2")
         for name in ("retune_start", "retune_epochs"):
             self._refuse_idle(name, "there is a second stage, which astec-modules has not")
 
@@ -131,8 +146,9 @@ class AstecModules(ShortTextLearner):
         passes = Passes.of(self.surrogate, SURROGATE_EPOCHS, self.least_steps)
         self.train_network(words, Task(above, alone, choice, "Words by clusters", passes, nested=True))
         # II
-        self.centroids_ = centroids(vectors_of(words, tokens), corpus)
-        lists, _ = self._nearest(self._index(run), words, tokens)
+        with run.stage("shortlists"):
+            self.near_ = NearestLabels.of(vectors_of(words, tokens), corpus, self._nearness, run)
+            lists, _ = self._nearest(self.near_.opened(run), words, tokens)
         # III
         self.network_ = self._module(corpus.n_labels, run, "classifier", residual=True)
         self._take_words(self.network_, words)
@@ -172,22 +188,15 @@ class AstecModules(ShortTextLearner):
         to.words.weight.requires_grad_(False)
 
     # shortlists
-    def _index(self, run: Run) -> tuple[Any, NDArray[np.int64]]:
-        """The labels' centroids to search in, and the labels they belong to; the same for every run."""
-        from longtail.cluster.neighbours import Neighbours
-
-        known = np.flatnonzero(np.abs(self.centroids_).sum(axis=1) > 0)
-        if not len(known):  # no document has a word: all labels are equally near
-            known = np.arange(len(self.centroids_))
-        return Neighbours.of(self.centroids_[known], run.silent()), known
+    @property
+    def _nearness(self) -> Nearness:
+        return Nearness(self.documents, self.documents_share, self.centroids, self.many)
 
     def _nearest(
-        self, index: tuple[Any, NDArray[np.int64]], network: Network, tokens: Tokens
+        self, search: Search, network: Network, tokens: Tokens
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Labels (n, nearest) and their cosines, by the sum of the words alone."""
-        centroids, known = index
-        ids, cosine = centroids.search(vectors_of(network, tokens), min(self.nearest, len(known)))
-        return np.where(ids >= 0, known[ids], -1).astype(np.int32), cosine
+        """Labels (n, nearest) and how near they are, by the sum of the words alone."""
+        return search.nearest(vectors_of(network, tokens), self.nearest)
 
     # scoring
     def _ranked(self, tokens: Tokens, lists: NDArray[np.int32], cosine: NDArray[np.float32] | None, k: int) -> Scores:
@@ -205,24 +214,22 @@ class AstecModules(ShortTextLearner):
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
         ids, values = [], []
-        index = self._index(run)
+        search = self.near_.opened(run)
         for start in range(0, len(tokens), CHUNK):
             part = tokens.rows(np.arange(start, min(start + CHUNK, len(tokens))))
-            best = self._ranked(part, *self._nearest(index, self.network_, part), k)
+            best = self._ranked(part, *self._nearest(search, self.network_, part), k)
             ids.append(best.ids)
             values.append(best.values)
         return Scores(np.concatenate(ids), np.concatenate(values))
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:
-        state = super().state() | {"centroids": self.centroids_}
+        state = super().state() | self.near_.state()
         return state if self.reranker_ is None else state | prefixed("reranker", weights_of(self.reranker_))
 
     def restore(self, arrays: Arrays) -> None:
         self._restore_common(arrays)
-        self.centroids_ = np.asarray(arrays["centroids"])
-        if self.centroids_.dtype != np.float32 or self.centroids_.shape != (self.n_labels_, self.encoder.size):
-            raise ValueError("there is not one centroid per label")
+        self.near_ = NearestLabels.restored(self._nearness, self.n_labels_, self.encoder.size, arrays)
 
         def empty() -> Network:
             return self._module(self.n_labels_, None, "", residual=True)
@@ -232,13 +239,6 @@ class AstecModules(ShortTextLearner):
         if bool(again) != self._reranks:
             raise ValueError("the re-ranker is missing, or there should be none")
         self.reranker_ = filled(empty, self.n_labels_, again) if again else None
-
-
-def centroids(vectors: NDArray[np.float32], corpus: Corpus) -> NDArray[np.float32]:
-    """float32 (L, D): the mean of the vectors of each label's documents, 0 for a label without any."""
-    Y = corpus.positives()
-    count = np.maximum(np.asarray(Y.sum(axis=0)).ravel(), 1e-9)
-    return ((Y.T @ vectors) / count[:, None]).astype(np.float32)
 
 
 def _logits(network: Network, tokens: Tokens, candidates: NDArray[np.int32]) -> NDArray[np.float32]:

@@ -112,6 +112,7 @@ class NeuralLearner(Learner):
             if "label texts" in part.capabilities.needs and not self.gives_label_texts:
                 raise UsageError(f"'{name_of(self)}' does not read the labels' texts, which '{name_of(part)}' needs")
         head.check_encoder(encoder)
+        shortlist.check_encoder(encoder)
         if not head.starts_from_documents:
             self._refuse_idle("start", f"the head '{name_of(head)}' starts its label vectors from documents")
         if not encoder.trains_words:
@@ -124,11 +125,6 @@ class NeuralLearner(Learner):
         (own,) = (f for f in fields(self) if f.name == option_name)
         if getattr(self, option_name) != default_of(own):
             raise UsageError(f"{name_of(self)}.{option_name} counts only where {where}; leave it out")
-
-    def set_params(self, **params: Any) -> Self:
-        super().set_params(**params)
-        self.__post_init__()
-        return self
 
     @property
     def capabilities(self) -> Capabilities:
@@ -265,7 +261,6 @@ class NeuralLearner(Learner):
         plan = TrainingPlan(
             corpus,
             network.encoder.layers,
-            network.encoder.frozen + 1,
             schedule.steps,
             self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
             self.encoder.max_length,

@@ -122,7 +122,7 @@ def kept_vectors(
     """What the encoder makes of all documents, or None where that would be too much to keep."""
     width = network.encoder.width
     if not per_token:
-        values: NDArray[Any] = np.empty((len(tokens), width), dtype=np.float32)
+        values: NDArray[Any] = np.empty((len(tokens), network.encoder.vectors * width), dtype=np.float32)
         _fill(values, network, tokens, states, per_token=False)
         yield KeptVectors(values, per_token=False)
     elif 2 * width * len(tokens.ids) > KEPT_BYTES:

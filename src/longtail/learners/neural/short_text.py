@@ -73,6 +73,11 @@ class ShortTextLearner(NeuralLearner):
         super()._check_parts(encoder, head, shortlist)
         if getattr(shortlist, "texts", False) and "label texts" not in head.capabilities.needs:
             raise UsageError("label-clusters.texts counts only with the head 'label-text'; leave it out")
+        if getattr(encoder, "decoupled", False) and getattr(shortlist, "surrogate", 1):
+            raise UsageError(
+                f"{name_of(encoder)}.decoupled counts only where labels and clusters are learnt together: with the "
+                "shortlist 'label-clusters' and its surrogate = 0; leave it out"
+            )
 
     def _read_words(self, corpus: Corpus, texts: Sequence[str]) -> Sequence[str]:
         return [*texts, *label_texts(corpus.labels)]

@@ -46,6 +46,7 @@ class EncoderNetwork(nn.Module, ABC):
     """Tokens in, one vector per token out.
 
     width   of the vectors
+    vectors  of `width` numbers each that a whole text has, one behind the other: the labels', and maybe the clusters'
     word_width   how many of the last columns hold what a token is by itself: the mean of these tells documents apart
     centred whether that mean is seen from the mean of all documents (encoders whose vectors share a direction)
     layers  that hooks may reach, numbered from 1; those up to `frozen` are not trained
@@ -54,6 +55,7 @@ class EncoderNetwork(nn.Module, ABC):
 
     width: int
     word_width: int
+    vectors: int = 1
     centred: bool = False
     layers: int = 1
     frozen: int = 0

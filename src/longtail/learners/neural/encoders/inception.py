@@ -1,12 +1,13 @@
 """InceptionXML's encoder (https://arxiv.org/abs/2109.07319): words are channels, and kernels run along the embedding.
 
-    enhance   two simple self-attentions, X + gamma (X X^T) W X: over the words, then over the embedding's numbers
+    enhance   two simple self-attentions, X + gamma (X Y^T) W X: over the words, where Y = X, then over the embedding's
+              numbers, where Y is what the words were before the first, as published, or X again
     mix       a convolution of width 1 over the words
     look      three convolutions of width 4, 8 and 16, each at every fourth place, put one beside the other
     gather    one more, of width 16 at every fourth place
 
 InceptionXML-LF (appendix A of Gandalf's paper) weighs the three and an average by weights of each text's own and adds
-them up, which leaves the last convolution a third of the channels.
+them up, which leaves the last convolution a third of the channels; and has that one twice, for labels and for clusters.
 """
 
 from __future__ import annotations
@@ -41,7 +42,15 @@ class Inception(ShortTextEncoder):
     size: int = option(200, "width of the word embeddings (InceptionXML: 300)", low=NARROWEST, high=4096)
     channels: int = option(32, "channels of the convolutions (InceptionXML: 32)", low=1, high=512)
     enhance: bool = option(False, "self-attention over words and embedding before the convolutions (InceptionXML: yes)")
+    partner: str = option(
+        "itself", "what the second self-attention is compared with: its own input, or the embeddings (InceptionXML)",
+        choices=("itself", "embeddings"), only={"enhance": True},
+    )  # fmt: skip
     routed: bool = option(False, "weights of each text's own for the convolutions, summed (InceptionXML-LF: yes)")
+    decoupled: bool = option(
+        False, "a last convolution for clusters beside that for labels, with the shortlist label-clusters "
+        "(InceptionXML-LF: yes)",
+    )  # fmt: skip
     skip: bool = option(
         True, "the weighted sum of the word embeddings beside the features: rare words keep their identity (measured)"
     )
@@ -55,8 +64,9 @@ class Inception(ShortTextEncoder):
         maps = self.channels * (1 if self.routed else len(KERNELS))
         features = self.channels * places
         width = self.size if self.skip else features
-        layers = words * words + words * self.channels * sum(KERNELS) + maps * self.channels * LAST + features * width
-        per_text = 8 * (words * self.size + maps * (self.size // STRIDE) + features)
+        last = maps * self.channels * LAST * (1 + self.decoupled)
+        layers = words * words + words * self.channels * sum(KERNELS) + last + features * width
+        per_text = 8 * (words * self.size + maps * (self.size // STRIDE) + features * (1 + self.decoupled))
         cost = self.layers(vocabulary * self.size, width=width, word_width=width, layers=layers, per_token=0)
         return cost._replace(per_document=per_text)
 
@@ -73,6 +83,7 @@ class InceptionNetwork(ShortTextNetwork):
         words, channels = options.window, options.channels
         self.over_words = SelfAttention(words) if options.enhance else None
         self.over_numbers = SelfAttention(options.size) if options.enhance else None
+        self.partner = options.partner
         self.mix = nn.Conv1d(words, words, 1)
         self.mixed = nn.BatchNorm1d(words)
         self.look = nn.ModuleList(nn.Conv1d(words, channels, kernel, stride=STRIDE) for kernel in KERNELS)
@@ -85,19 +96,26 @@ class InceptionNetwork(ShortTextNetwork):
         places = (options.size // STRIDE - LAST) // STRIDE + 1
         self.features = channels * places
         self.gathered = nn.BatchNorm1d(channels)
+        self.gather_clusters = nn.Conv1d(joined, channels, LAST, stride=STRIDE) if options.decoupled else None
+        self.gathered_clusters = nn.BatchNorm1d(channels) if options.decoupled else None
+        self.vectors = 1 + options.decoupled
         self.width = self.word_width = options.size if options.skip else self.features
         self.layer = nn.Linear(self.features, self.width)
         self.layered = nn.LayerNorm(self.width)  # InceptionXML has a batch norm, which a batch of one text has not
         self.share = nn.Parameter(torch.tensor(SHARE)) if options.skip else None
 
     def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        """(B, width): with `skip` the sum of the embeddings, and the features brought to their width added to it."""
+        """(B, width): with `skip` the sum of the embeddings, and the features brought to their width added to it.
+
+        With `decoupled` (B, 2 width): the labels' vector, and the clusters' behind it.
+        """
         inside = embedded * mask[:, :, None]
         bag = inside.sum(dim=1)
         values = functional.pad(inside, (0, 0, 0, max(0, self.window - inside.shape[1])))[:, : self.window]
         # embeddings are small numbers, and rows of padding are 0: both are what batch norms are for
         if self.over_words is not None and self.over_numbers is not None:
-            values = self.over_numbers(self.over_words(values).transpose(1, 2)).transpose(1, 2)
+            partner = values.transpose(1, 2) if self.partner == "embeddings" else None
+            values = self.over_numbers(self.over_words(values).transpose(1, 2), partner).transpose(1, 2)
         values = self.mixed(functional.gelu(self.mix(values)))
         maps = self._looked(values)
         if self.routed:
@@ -108,7 +126,14 @@ class InceptionNetwork(ShortTextNetwork):
         else:
             joined = torch.cat(maps, dim=2)
         joined = drop(_normed(self.looked, functional.gelu(joined)), self.dropout, self.training)
-        features = _normed(self.gathered, functional.gelu(self._gathered(joined))).transpose(1, 2).flatten(1)
+        found = self._vector(self.gather, self.gathered, joined, bag)
+        if self.gather_clusters is not None and self.gathered_clusters is not None:
+            found = torch.cat([found, self._vector(self.gather_clusters, self.gathered_clusters, joined, bag)], dim=1)
+        return found
+
+    def _vector(self, conv: nn.Conv1d, norm: nn.BatchNorm1d, joined: Tensor, bag: Tensor) -> Tensor:
+        """(B, width) of what the three convolutions found (B, places, channels), by way of a last one."""
+        features = _normed(norm, functional.gelu(self._gathered(conv, joined))).transpose(1, 2).flatten(1)
         vector = self.layered(functional.gelu(self.layer(features)))
         vector = features + vector if self.share is None else bag + self.share * vector
         return drop(vector, self.dropout, self.training)
@@ -127,9 +152,9 @@ class InceptionNetwork(ShortTextNetwork):
             maps.append(sum((part.roll(before - step, dims=1) for step, part in enumerate(parts)), conv.bias))
         return maps
 
-    def _gathered(self, joined: Tensor) -> Tensor:
-        """What the last convolution makes of (B, places, channels): (B, fewer places, channels)."""
-        conv: Any = self.gather
+    @staticmethod
+    def _gathered(conv: Any, joined: Tensor) -> Tensor:
+        """What a last convolution makes of (B, places, channels): (B, fewer places, channels)."""
         count = joined.shape[1] // STRIDE
         parts = _products(joined[:, : count * STRIDE].reshape(len(joined), count, -1), conv, (3, 1, 2, 0))
         places = count - len(parts) + 1
@@ -152,15 +177,19 @@ def _products(blocks: Tensor, conv: nn.Conv1d, order: tuple[int, ...]) -> tuple[
 
 
 class SelfAttention(nn.Module):
-    """X + gamma (X X^T) (W X) for X (B, rows, numbers): W, over the rows, has a bounded norm; gamma starts at 0."""
+    """X + gamma (X Y^T) (W X) for X (B, rows, numbers): W, over the rows, has a bounded norm; gamma starts at 0.
+
+    Y, the partner, is X itself where none is given.
+    """
 
     def __init__(self, rows: int) -> None:
         super().__init__()
         self.layer = spectral_norm(nn.Conv1d(rows, rows, 1, bias=False))
         self.gamma = nn.Parameter(torch.zeros(()))
 
-    def forward(self, values: Tensor) -> Tensor:
-        return values + self.gamma * (values @ values.transpose(1, 2)) @ self.layer(values)
+    def forward(self, values: Tensor, partner: Tensor | None = None) -> Tensor:
+        other = values if partner is None else partner
+        return values + self.gamma * (values @ other.transpose(1, 2)) @ self.layer(values)
 
 
 def _normed(norm: nn.BatchNorm1d, values: Tensor) -> Tensor:

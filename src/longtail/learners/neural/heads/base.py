@@ -57,6 +57,8 @@ class HeadNetwork(nn.Module, ABC):
 
     #: Points of its forward pass at which hooks may change vectors.
     points: tuple[str, ...] = ()
+    #: Whether the whole document's vector has a part in a label's logit, beside the label's context vector.
+    reads_documents: bool = False
 
     @abstractmethod
     def forward(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
@@ -95,6 +97,10 @@ class HeadNetwork(nn.Module, ABC):
     def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
         """Logits (P,) of vectors (P, width) in the space "context", one for each of labels (P,)."""
         raise UsageError("examples in the classifier's space need a head with label-wise attention")
+
+    def separators(self, labels: Tensor) -> Tensor:
+        """(S, any width): what tells documents of labels (S,) from others, for heads that open the space "labels"."""
+        raise UsageError("this head has no vector per label in its classifier")
 
     def folded(self) -> HeadNetwork:
         """What is kept of it when training is over: itself, or a simpler network with the same logits."""

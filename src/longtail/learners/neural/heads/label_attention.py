@@ -4,7 +4,8 @@ Label-wise attention (AttentionXML, https://arxiv.org/abs/1811.01727) makes one 
 
     alpha_tl = softmax over t of h_t . q_l          c_l = sum over t of alpha_tl h_t
 
-and a classifier turns c_l into a logit: a vector per label or one for all, on c_l or on relu(W c_l). The tensor of all
+and a classifier turns c_l into a logit: a vector per label or one for all, on c_l or on relu(W c_l), with a second
+such layer behind it if asked for. The tensor of all
 c_l (documents x labels x width) is never needed: with a classifier vector v_l, v_l . c_l = sum over t of alpha_tl
 (h_t . v_l), which has no width at all. The hidden layer is W c_l = sum over t of alpha_tl (W h_t): W meets each token
 once, not each label of each document. It is made for a block of labels at a time, and once more in the backward pass.
@@ -45,6 +46,10 @@ class LabelAttention(Head):
     )
     hidden: int = option(256, "width of the hidden layer (AttentionXML: 256, LSFA's code: 300)", low=1, high=8192,
                          only={"classifier": ("shared", "layered")})  # fmt: skip
+    second: int | None = option(
+        None, "width of a second hidden layer behind it, none: there is one only (AttentionXML: 256 behind 512 on its "
+        "four large corpora; TailMix: 128 behind 256)", low=1, high=8192, only={"classifier": ("shared", "layered")},
+    )  # fmt: skip
     document: bool = option(
         True, "the whole document's vector beside the contexts: evidence of many words adds up (measured)"
     )
@@ -52,7 +57,8 @@ class LabelAttention(Head):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(spaces=("context", "classifier"), reads_tokens=True)
+        labels = ("labels",) if self.own or self.document else ()
+        return Capabilities(spaces=("context", "classifier", *labels), reads_tokens=True)
 
     @property
     def starts_from_documents(self) -> bool:
@@ -68,17 +74,22 @@ class LabelAttention(Head):
         """Whether there is a hidden layer in front of the classifier vectors."""
         return self.classifier in ("shared", "layered")
 
+    def seen(self, width: int) -> int:
+        """Numbers that classifier vectors are held against, behind an encoder of this width."""
+        return (self.second or self.hidden) if self.layered else width
+
     def weights(self, width: int, word_width: int, n_labels: int) -> int:
-        seen = self.hidden if self.layered else width
+        seen = self.seen(width)
         own = seen + 1 if self.own else 0
         shared = self.hidden * (width + 1) * self.layered + (0 if own else seen + 1)
+        shared += 0 if self.second is None else self.second * (self.hidden + 1)
         return n_labels * (width + own + word_width * self.document) + shared
 
     def busy(self, seen: Seen) -> int:
         """Attention of every token for every label, a few times over; in blocks where that is too much."""
         pairs = seen.documents * seen.labels
         rows = pairs * 4 * seen.width if seen.listed else 8 * seen.labels * seen.width
-        layer = 3 * pairs * self.hidden * self.layered
+        layer = 3 * pairs * (self.hidden + (self.second or 0)) * self.layered
         return min(9 * pairs * seen.tokens + layer + rows, 5 * BLOCK) + 6 * pairs
 
     def network(self, width: int, word_width: int, n_labels: int) -> HeadNetwork:
@@ -90,13 +101,14 @@ class LabelAttentionNetwork(HeadNetwork):
         super().__init__()
         self.width, self.own, self.layered = width, options.own, options.layered
         self.points = ("context", "classifier") if self.layered else ("context",)
-        seen = options.hidden if self.layered else width
-        self.widest = max(width, seen)
+        seen = options.seen(width)
+        self.widest = max(width, options.hidden if self.layered else 0)
         self.queries = nn.Embedding(n_labels, width, sparse=True)
         nn.init.xavier_normal_(self.queries.weight)
         self.first_bias = options.bias
         if self.layered:
-            self.inner = nn.Linear(width, seen)
+            self.inner = nn.Linear(width, options.hidden)
+        self.second = nn.Linear(options.hidden, options.second) if options.second else None
         if self.own:
             self.vectors = nn.Embedding(n_labels, seen, sparse=True)
             nn.init.xavier_normal_(self.vectors.weight)
@@ -106,6 +118,7 @@ class LabelAttentionNetwork(HeadNetwork):
             self.outer = nn.Linear(seen, 1)
             nn.init.constant_(self.outer.bias, options.bias)
         self.word_width = word_width if options.document else 0
+        self.reads_documents = options.document
         if self.word_width:
             self.document = nn.Embedding(n_labels, word_width, sparse=True)
             nn.init.xavier_normal_(self.document.weight)
@@ -117,6 +130,7 @@ class LabelAttentionNetwork(HeadNetwork):
 
     def classifier(self) -> list[Tensor]:
         parts: list[nn.Module] = [self.inner] if self.layered else []
+        parts += [] if self.second is None else [self.second]
         parts += [self.vectors, self.bias] if self.own else [self.outer]
         parts += [self.document] if self.word_width else []
         return [parameter for part in parts for parameter in part.parameters()]
@@ -124,6 +138,8 @@ class LabelAttentionNetwork(HeadNetwork):
     def restart(self) -> None:
         if self.layered:
             self.inner.reset_parameters()
+        if self.second is not None:
+            self.second.reset_parameters()
         if self.own:
             nn.init.xavier_normal_(self.vectors.weight)
             nn.init.constant_(self.bias.weight, self.first_bias)
@@ -217,7 +233,7 @@ class LabelAttentionNetwork(HeadNetwork):
             return self._classify(hooks.apply_at("context", attention @ hidden), classifier, hooks)
         if self.layered:
             inner = functional.relu(attention @ functional.linear(hidden, self.inner.weight) + self.inner.bias)
-            return self._outer(hooks.apply_at("classifier", inner), classifier)
+            return self._outer(hooks.apply_at("classifier", self._deeper(inner)), classifier)
         if self.own:
             vectors, bias = classifier
             return (attention * (vectors @ hidden.transpose(1, 2))).sum(dim=2) + bias[..., 0]
@@ -238,12 +254,26 @@ class LabelAttentionNetwork(HeadNetwork):
         scores = (queries @ hidden.transpose(1, 2)).masked_fill(~mask[:, None, :], -torch.inf)
         return (scores.softmax(dim=2) @ hidden)[documents, place]
 
-    def pair_logits(self, contexts: Tensor, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
-        """Logits (P,) of P pairs, documents (P,) and labels (P,), given their contexts (P, width)."""
+    def pair_logits(
+        self,
+        contexts: Tensor,
+        hidden: Tensor,
+        mask: Tensor,
+        documents: Tensor,
+        labels: Tensor,
+        share: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (P,) of P pairs, documents (P,) and labels (P,), given contexts (P, width); see `ContextHead`."""
         logits = self.classify(contexts, labels)
         if self.word_width:
-            logits = logits + (self.documents(hidden, mask)[documents] * self.document(labels)).sum(dim=1)
+            whole = (self.documents(hidden, mask)[documents] * self.document(labels)).sum(dim=1)
+            logits = logits + (whole if share is None else share * whole)
         return logits
+
+    def separators(self, labels: Tensor) -> Tensor:
+        """The classifier's vectors of labels (S,), and behind them what is held against the document's vector."""
+        found = [self.vectors(labels)] if self.own else []
+        return torch.cat([*found, *([self.document(labels)] if self.word_width else [])], dim=1)
 
     # what the classifier reads of single pairs
     def feature_size(self, width: int) -> int:
@@ -272,8 +302,12 @@ class LabelAttentionNetwork(HeadNetwork):
         return [self.vectors(labels), self.bias(labels)] if self.own else []
 
     def _classify(self, contexts: Tensor, classifier: list[Tensor], hooks: Hooks) -> Tensor:
-        seen = functional.relu(self.inner(contexts)) if self.layered else contexts
+        seen = self._deeper(functional.relu(self.inner(contexts))) if self.layered else contexts
         return self._outer(hooks.apply_at("classifier", seen), classifier)
+
+    def _deeper(self, inner: Tensor) -> Tensor:
+        """What the second hidden layer makes of the first (..., hidden), where there is one."""
+        return inner if self.second is None else functional.relu(self.second(inner))
 
     def _outer(self, seen: Tensor, classifier: list[Tensor]) -> Tensor:
         """Logits (...) of what the classifier's vectors are held against (..., width)."""

@@ -62,7 +62,7 @@ class LabelText(Head):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(needs=("label texts",))
+        return Capabilities(needs=("label texts",), spaces=("labels",))
 
     def weights(self, width: int, word_width: int, n_labels: int) -> int:
         blocks = (1 + self.graph) * width * width * self.residual
@@ -154,6 +154,9 @@ class LabelTextNetwork(HeadNetwork):
         ]
         share = self.choose(torch.cat(looked, dim=1)).softmax(dim=1)
         return (torch.stack(made, dim=1) * share[:, :, None]).sum(dim=1)
+
+    def separators(self, labels: Tensor) -> Tensor:
+        return self.label_vectors(labels.cpu().numpy())
 
     def _as_wide(self, vectors: Tensor) -> Tensor:
         """Vectors of words as wide as the document's, filled up with 0 where that is wider."""

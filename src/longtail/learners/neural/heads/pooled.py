@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
+from longtail.capabilities import Capabilities
 from longtail.errors import UsageError
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.heads.base import Head, HeadNetwork
@@ -25,6 +26,10 @@ class Pooled(Head):
         0.0, "length of label vectors that start from the label's documents, where these have one vector; 0: at random",
         low=0, high=1000,
     )  # fmt: skip
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(spaces=("labels",))
 
     @property
     def starts_from_documents(self) -> bool:
@@ -56,6 +61,10 @@ class SeparatorNetwork(HeadNetwork):
 
     def classifier(self) -> list[Tensor]:
         return [self.vectors.weight, self.bias.weight]
+
+    def separators(self, labels: Tensor) -> Tensor:
+        found: Tensor = self.vectors(labels)
+        return found
 
     def restart(self) -> None:
         nn.init.xavier_normal_(self.vectors.weight)

@@ -12,7 +12,7 @@ is what augmenters see.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,7 @@ class TextAttention(LabelAttention):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(needs=("label texts",), spaces=("context", "classifier"), reads_tokens=True)
+        return replace(super().capabilities, needs=("label texts",))
 
     def weights(self, width: int, word_width: int, n_labels: int) -> int:
         queries = n_labels * (self.inner + word_width - width)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
+from longtail.capabilities import Capabilities
 from longtail.learners.neural.heads.base import Head, HeadNetwork
 from longtail.learners.neural.heads.pooled import SeparatorNetwork
 from longtail.part import option
@@ -28,6 +29,10 @@ class UnitVector(Head):
     size: int = option(128, "numbers of a document's vector (HTTN: 128)", low=1, high=8192)
     scale: float = option(10.0, "its length before training, which is learnt (HTTN: 10)", low=0.01, high=1000)
     bias: float = option(-6.0, "logit of every label before training: few labels hold (measured)", low=-30, high=30)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(spaces=("labels",))
 
     @property
     def starts_from_documents(self) -> bool:

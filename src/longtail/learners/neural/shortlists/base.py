@@ -23,7 +23,7 @@ from longtail.sparse import pieces_of, starts_of
 
 if TYPE_CHECKING:
     from longtail.learners.neural.base import NeuralLearner
-    from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
     from longtail.learners.neural.heads.base import HeadNetwork
     from longtail.learners.neural.training.network import Network
     from longtail.learners.neural.training.task import Task
@@ -44,6 +44,9 @@ class Shortlist(Part, ABC):
     """How a network over all labels is trained, kept and asked: which labels each document meets."""
 
     kind: ClassVar[str] = "shortlist"
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        """Refuses options that this encoder leaves without any effect."""
 
     def shown(self, sizes: Sizes, batch: int) -> tuple[int, bool]:
         """Labels that a batch's loss is taken over, and whether each document has as many of its own."""
@@ -148,46 +151,58 @@ class Children:
 
 
 @dataclass(eq=False)
-class OwnLabels:
-    """A shortlist for each document: the children of its parents (n, C), its true ones among them."""
+class _LabelLists(ABC):
+    """A list of labels for each document, with targets and weights from its stored pairs."""
 
     Y: sp.csr_matrix
     pair_weight: NDArray[np.float32] | None
-    parents: NDArray[np.int32]
-    children: Children
+
+    @abstractmethod
+    def lists_of(
+        self, rows: NDArray[np.int64], stored: tuple[NDArray[np.int64], NDArray[np.int64]], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Sorted lists (B, S) of some documents, filled up with n_labels; stored: their pairs, as of `_stored`."""
 
     def choose(
         self, rows: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
-        lists, _ = self.children.expanded(self.parents[rows])
-        document, entries = _stored(self.Y, rows)
-        return _targets(lists, self.Y, self.pair_weight, document, entries)
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+        stored = _stored(self.Y, rows)
+        return _targets(self.lists_of(rows, stored, rng), self.Y, self.pair_weight, *stored)
 
 
 @dataclass(eq=False)
-class ListedLabels:
+class OwnLabels(_LabelLists):
+    """A shortlist for each document: the children of its parents (n, C), its true ones among them."""
+
+    parents: NDArray[np.int32]
+    children: Children
+
+    def lists_of(
+        self, rows: NDArray[np.int64], stored: tuple[NDArray[np.int64], NDArray[np.int64]], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        return self.children.expanded(self.parents[rows])[0]
+
+
+@dataclass(eq=False)
+class ListedLabels(_LabelLists):
     """A list for each document (n, C), -1 for none, its own labels and some random ones beside."""
 
-    Y: sp.csr_matrix
-    pair_weight: NDArray[np.float32] | None
     lists: NDArray[np.int32]
     random: int
 
-    def choose(
-        self, rows: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
-        n_labels = self.Y.shape[1]
-        document, entries = _stored(self.Y, rows)
+    def lists_of(
+        self, rows: NDArray[np.int64], stored: tuple[NDArray[np.int64], NDArray[np.int64]], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        n_labels, (document, entries) = self.Y.shape[1], stored
         counts = np.diff(self.Y.indptr)[rows]
         own = np.full((len(rows), int(counts.max(initial=0))), n_labels, dtype=np.int64)
-        own[document, np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)] = self.Y.indices[
-            entries
-        ]
+        place = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+        own[document, place] = self.Y.indices[entries]
         drawn = rng.integers(0, n_labels, (len(rows), self.random))
         listed = self.lists[rows]
         lists = np.sort(np.concatenate([own, drawn, np.where(listed < 0, n_labels, listed)], axis=1), axis=1)
         lists[:, 1:][lists[:, 1:] == lists[:, :-1]] = n_labels  # a label that stands twice counts once
-        return _targets(np.sort(lists, axis=1), self.Y, self.pair_weight, document, entries)
+        return np.sort(lists, axis=1)
 
 
 def true_first(found: Scores, Y: sp.csr_matrix, count: int) -> NDArray[np.int32]:

@@ -59,6 +59,19 @@ def grouped_by_words(corpus: Corpus, size: int, run: Run, head: int = HEAD) -> N
     return grouped(made, corpus.labels.frequency > head, size, run)
 
 
+def grouped_by_vectors(
+    vectors: NDArray[np.float32], corpus: Corpus, facts: LabelFacts | None, size: int, run: Run, head: int = HEAD
+) -> NDArray[np.int32]:
+    """The same by dense vectors of the documents (n, D): a label's is the direction of the sum of its documents'.
+
+    A label without documents has none of its own: where there is no graph to lend it one, it goes with any others.
+    """
+    made = unit_rows(sp.csr_matrix(np.asarray(corpus.positives().T @ vectors, dtype=np.float32)))
+    if facts is not None and facts.graph is not None:
+        made = sp.csr_matrix(facts.graph @ made)
+    return grouped(made, corpus.labels.frequency > head, size, run)
+
+
 def smoothed(graph: sp.csr_matrix, vectors: sp.csr_matrix, run: Run) -> sp.csr_matrix:
     """csr float32 (L, D): graph @ vectors; of each row the largest entries, where all would be too many."""
     L = vectors.shape[0]

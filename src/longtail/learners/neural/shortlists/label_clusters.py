@@ -1,11 +1,14 @@
 """Labels by way of clusters, the published pipelines of DECAF, ECLARE, InceptionXML+, InceptionXML-LF and LightXML.
 
 Labels are clustered, a first network may learn the clusters alone (the surrogate task), and then clusters and labels
-are learnt together (see `mined`): a document is shown the labels of its best clusters.
+are learnt together (see `mined`): a document is shown the labels of its best clusters. After the surrogate task
+clusters may be made anew, by the vectors of documents that it taught, and word vectors may stand still.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +30,22 @@ from longtail.learners.neural.shortlists.base import (
     Shortlist,
     true_first,
 )
-from longtail.learners.neural.shortlists.grouping import grouped, grouped_by_words, grouped_labels
+from longtail.learners.neural.shortlists.grouping import (
+    grouped,
+    grouped_by_vectors,
+    grouped_by_words,
+    grouped_labels,
+)
 from longtail.learners.neural.shortlists.mined import Mining, TwoHeads, best_clusters, score
-from longtail.learners.neural.training.network import Network
-from longtail.learners.neural.training.task import Passes
+from longtail.learners.neural.training.network import Network, vectors_of
+from longtail.learners.neural.training.task import Passes, texts_of
 from longtail.part import Arrays, option
 from longtail.plan import Sizes
 from longtail.scores import Scores
 
 if TYPE_CHECKING:
     from longtail.learners.neural.base import NeuralLearner
-    from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
     from longtail.learners.neural.training.task import Task
 
 
@@ -53,6 +61,13 @@ class LabelClusters(Shortlist):
     )
     surrogate: int = option(0, "epochs on clusters alone before labels are learnt (DECAF, ECLARE: 20)", low=0)
     negatives: int = option(2000, "random clusters beside a batch's own in the surrogate task, 0 for all", low=0)
+    frozen: bool = option(
+        False, "word vectors stand still after the surrogate task (ECLARE, DECAF-lite: yes; DECAF: no)"
+    )
+    anew: bool = option(
+        False, "after the surrogate task clusters are made anew, by what the encoder makes of the labels' documents "
+        "(DECAF, ECLARE: yes)",
+    )  # fmt: skip
     detached: float = option(
         0.0, "share of the training in which the labels' loss does not reach the encoder (InceptionXML+: 10 of 45)",
         low=0, high=1,
@@ -62,8 +77,15 @@ class LabelClusters(Shortlist):
 
     def validate(self) -> None:
         super().validate()
-        if self.negatives != 2000 and not self.surrogate:
-            raise UsageError("label-clusters.negatives counts only where surrogate is at least 1; leave it out")
+        for name, default in (("negatives", 2000), ("frozen", False), ("anew", False)):
+            if getattr(self, name) != default and not self.surrogate:
+                raise UsageError(f"label-clusters.{name} counts only where surrogate is at least 1; leave it out")
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        if self.frozen and not encoder.trains_words:
+            raise UsageError("label-clusters.frozen counts only with encoders that train word vectors; leave it out")
+        if self.anew and encoder.capabilities.per_token:
+            raise UsageError("label-clusters.anew needs an encoder that gives one vector per document; leave it out")
 
     @property
     def capabilities(self) -> Capabilities:
@@ -91,24 +113,42 @@ class LabelClusters(Shortlist):
         torch.manual_seed(fit.run.seed_of(f"{task.title}/clusters"))  # whatever was trained, or recalled, before
         clusters = self._cluster_head(learner, network, task)
         if self.surrogate:
-            above = corpus.by_group(self.cluster_)
-            alone = replace(
-                task,
-                corpus=above,
-                fit=fit.child("clusters").with_valid(None).with_hooks(()),
-                choice=SharedLabels(above.Y, above.pair_weight, self.negatives),
-                title=f"{task.title} clusters",
-                passes=Passes.of(self.surrogate, 0, learner.least_steps),
-                nested=True,
-            )
-            learner.train_network(Network(network.encoder, clusters), alone)
+            self._surrogate(learner, Network(network.encoder, clusters), task)
+        if self.anew:
+            with fit.run.stage("cluster"):
+                self.cluster_ = self._clusters_anew(learner, network, task)
+            torch.manual_seed(fit.run.seed_of(f"{task.title}/clusters anew"))
+            clusters = self._cluster_head(learner, network, task)
+            if task.facts is not None:  # free vectors that start from texts start from what words have become
+                network.head.bind(network.encoder, task.facts)
         torch.manual_seed(fit.run.seed_of(f"{task.title}/two heads"))
         two = Network(network.encoder, TwoHeads(clusters, network.head, network.encoder.width, self._dropout(learner)))
         detached = int(self.detached * learner.schedule_of(task).steps)
         mining = Mining(Children.of(self.cluster_, self._count), self.cluster_, self.candidates, detached)
         mined = replace(task, choice=self.choice(corpus), fit=fit.with_hooks([*fit.hooks, mining]))
-        learner.train_network(two, mined)
+        with _standing_still(network.encoder.words) if self.frozen else nullcontext():
+            learner.train_network(two, mined)
         return two.folded()
+
+    def _surrogate(self, learner: NeuralLearner, network: Network, task: Task) -> None:
+        """Trains encoder and classifier of clusters."""
+        above = task.corpus.by_group(self.cluster_)
+        alone = replace(
+            task,
+            corpus=above,
+            fit=task.fit.child("clusters").with_valid(None).with_hooks(()),
+            choice=SharedLabels(above.Y, above.pair_weight, self.negatives),
+            title=f"{task.title} clusters",
+            passes=Passes.of(self.surrogate, 0, learner.least_steps),
+            nested=True,
+        )
+        learner.train_network(network, alone)
+
+    def _clusters_anew(self, learner: NeuralLearner, network: Network, task: Task) -> NDArray[np.int32]:
+        """By what the encoder makes of the labels' documents, smoothed along the graph if any."""
+        corpus, run = task.corpus, task.fit.run
+        vectors = vectors_of(network, learner.encoder.tokens(texts_of(corpus), run))
+        return grouped_by_vectors(vectors, corpus, task.facts, self.size, run, self.head_labels)
 
     def _clusters_of(self, learner: NeuralLearner, task: Task) -> NDArray[np.int32]:
         corpus, run = task.corpus, task.fit.run
@@ -159,3 +199,15 @@ class LabelClusters(Shortlist):
         if found.min() < 0 or found.max() >= n_labels:
             raise ValueError("not every label has a cluster")
         self.cluster_ = found
+
+
+@contextmanager
+def _standing_still(module: Any) -> Iterator[None]:
+    """Within, weights of a module are not trained."""
+    before = [weight.requires_grad for weight in module.parameters()]
+    module.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight, trained in zip(module.parameters(), before, strict=True):
+            weight.requires_grad_(trained)

@@ -42,7 +42,7 @@ class TwoHeads(HeadNetwork):
         self.cluster_block = None if dropout is None else Residual(width, dropout)
         self.label_block = None if dropout is None else Residual(width, dropout)
         self.detached = False
-        self.points = labels.points
+        self.points, self.reads_documents = labels.points, labels.reads_documents
 
     def rows(self) -> list[Tensor]:
         return [*self.clusters.rows(), *self.labels.rows()]
@@ -77,10 +77,21 @@ class TwoHeads(HeadNetwork):
         found: Tensor = head.contexts(self._labels_own(hidden), mask, documents, labels)
         return found
 
-    def pair_logits(self, contexts: Tensor, hidden: Tensor, mask: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+    def pair_logits(
+        self,
+        contexts: Tensor,
+        hidden: Tensor,
+        mask: Tensor,
+        documents: Tensor,
+        labels: Tensor,
+        share: Tensor | None = None,
+    ) -> Tensor:
         head: Any = self.labels
-        found: Tensor = head.pair_logits(contexts, self._labels_own(hidden), mask, documents, labels)
+        found: Tensor = head.pair_logits(contexts, self._labels_own(hidden), mask, documents, labels, share)
         return found
+
+    def separators(self, labels: Tensor) -> Tensor:
+        return self.labels.separators(labels)
 
     def classify(self, contexts: Tensor, labels: Tensor, hooks: Hooks = NONE) -> Tensor:
         return self.labels.classify(contexts, labels, hooks)

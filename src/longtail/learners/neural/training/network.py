@@ -80,7 +80,7 @@ class Network(nn.Module):
             batch = Batch(rows, ids, mask, ids, ids, None, state_tensor(states, tokens, rows))
             values = self.encoder(batch)
             if values.ndim == 2:
-                means[rows] = values
+                means[rows] = values[:, :word_width]  # of a second vector clusters are told
                 continue
             values = values[:, :, -word_width:] * mask[:, :, None]
             means[rows] = values.sum(dim=1) / mask.sum(dim=1, keepdim=True)

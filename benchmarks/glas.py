@@ -1,0 +1,63 @@
+"""GLaS: its weight on documents held out of training, and the best one on test documents.
+
+    python benchmarks/glas.py [--data DIR] [--rows GLOB] [--fresh] [--budget MINUTES]
+
+A row is one (corpus, learner, setting, seed), trained on one core. Corpora and networks are those of
+benchmarks/tailmix.py; the weight that is best on held-out documents by the mean of PSP@3 and PSP@5 is measured on test
+documents beside the plain network, with three seeds. Finished rows stay in benchmarks/results/glas.json.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from common import RESULTS, read_json, rows_of, run_rows
+from longtail import Tagger
+from longtail.run import Run
+from tail import figures
+from tailmix import HELD_OUT, LEARNERS, PLAIN, SEEDS, corpora, source_of
+
+RESULT = RESULTS / "glas.json"
+CORPORA = ("vuln-libraries", "eurlex57k-15k")
+WEIGHTS = {f"weight {weight:g}": weight for weight in (1.0, 10.0, 100.0, 1000.0)}
+
+
+def best(corpus: str, done: dict[str, Any]) -> tuple[str, ...]:
+    """The best weight on held-out documents, once all are measured."""
+    found = {name: done.get(f"{corpus}{HELD_OUT}/bag/{name}/0") for name in WEIGHTS}
+    if not all(found.values()):
+        return ()
+    worth = {name: row["figures"]["PSP@3"] + row["figures"]["PSP@5"] for name, row in found.items() if row}
+    return (max(worth, key=lambda name: worth[name]),)
+
+
+def rows() -> list[dict[str, Any]]:
+    done = {row["row"]: row for row in (read_json(RESULT) or {"rows": []})["rows"]}
+    wanted: list[tuple[str, str, tuple[str, ...], tuple[int, ...]]] = []
+    for corpus in CORPORA:
+        wanted.append((corpus + HELD_OUT, "bag", (PLAIN, *WEIGHTS), SEEDS[:1]))
+        if best(corpus, done):
+            wanted.append((corpus, "bag", (PLAIN, *best(corpus, done)), SEEDS))
+    return rows_of(wanted)
+
+
+def tagger_of(row: dict[str, Any]) -> Tagger:
+    augment = [] if row["setting"] == PLAIN else [{"part": "glas", "weight": WEIGHTS[row["setting"]]}]
+    return Tagger(LEARNERS[source_of(row["corpus"]), row["learner"]], augment=augment, seed=row["seed"], threads=1)
+
+
+def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
+    train, test = corpora(row["corpus"], data)
+    tagger, run = tagger_of(row), Run(row["seed"], threads=1)
+    start = time.perf_counter()
+    tagger.fit(train, run=run)
+    result = {**row, "train_s": round(time.perf_counter() - start, 2)}
+    for hook in tagger.augment:
+        result["statistics"] = hook.state()
+    return {**result, "figures": figures(tagger.score(test, 100, run=run), test)}
+
+
+if __name__ == "__main__":
+    run_rows(__doc__ or "", RESULT, "python benchmarks/glas.py", rows(), measure)

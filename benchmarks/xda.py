@@ -38,11 +38,13 @@ RESULT = RESULTS / "xda.json"
 SEEDS = (0, 1, 2)
 CORPORA = neural_tail.CORPORA
 HELD_OUT, SHARE = "-held-out", 0.2
+#: What is changed in LightXML, one at a time.
+CHANGED = ("first", "scale", "64", "random", "all")
 LEARNERS: dict[str, dict[str, Any]] = {
     "bonsai": {"part": "bonsai"},
     "one-vs-all": {"part": "one-vs-all"},
     "lightxml": papers.find("lightxml-frozen").learner,
-    **{name: papers.find(name).learner for name in papers.rows() if name.startswith("lightxml-frozen-")},
+    **{f"lightxml-frozen-{what}": papers.find(f"lightxml-frozen-{what}").learner for what in CHANGED},
 }
 #: Recipes that are trained on XDA's masked corpus.
 RECIPES = ("label-trees", "label-text")

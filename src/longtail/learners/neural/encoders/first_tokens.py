@@ -37,12 +37,12 @@ class FirstTokens(Transformer):
     last: int = option(5, "layers from the top whose first tokens are read, all where there are fewer (LightXML: 5)",
                        low=1, high=1000)  # fmt: skip
     words: int = option(
-        512, "width of a trained vector per word piece; their sum, in which rare ones weigh more, stands beside the first "
-        "tokens, so that names keep their identity (measured; LightXML: 0, none)", low=0, high=8192,
+        512, "width of a trained vector per word piece; their sum, in which rare ones weigh more, stands beside the "
+        "first tokens, so that names keep their identity (measured; LightXML: 0, none)", low=0, high=8192,
     )  # fmt: skip
     scale: float = option(
-        10.0, "length of the first tokens' states: those of two texts differ by about a tenth of it (measured; LightXML: "
-        "as large as they are, about 1)", low=0.001, high=1000,
+        10.0, "length of the first tokens' states: those of two texts differ by about a tenth of it (measured; "
+        "LightXML: as large as they are, about 1)", low=0.001, high=1000,
     )  # fmt: skip
     dropout: float = option(0.2, "dropout of the text's vector (measured; LightXML: 0.5)", low=0, high=0.99)
 

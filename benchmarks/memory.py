@@ -32,7 +32,8 @@ LINEAR = ("bonsai", "parabel", "nearest-documents")
 #: Learners that take hours on the larger corpora.
 SMALL_ONLY = ("one-vs-all", "fastxml", "pfastrexml", "calibrated-propensity", "ranknet", "taug")
 NETWORKS = (
-    "attentionxml", "laroberta", "astec", "astec-modules", "inceptionxml", "decaf", "eclare", "inceptionxml-lf",
+    "attentionxml", "laroberta", "lightxml", "lsan", "xml-cnn", "httn", "astec", "astec-modules", "inceptionxml",
+    "decaf", "eclare", "inceptionxml-lf",
 )  # fmt: skip
 #: Rows with a part beside a learner, or several learners.
 PIPELINES: dict[str, dict[str, Any]] = {

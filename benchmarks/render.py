@@ -43,6 +43,7 @@ import render_rare as rare
 import render_scale as scale
 import render_tailmix as tailmix
 import render_tradeoff as tradeoff
+import render_xda as xda
 from common import REPOSITORY, RESULTS, read_json, write_text
 from longtail.errors import LongtailError, UsageError, nearest
 
@@ -182,6 +183,9 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "lsfa" in all_results:
         known["lsfa"] = partial(lsfa.lsfa_section, all_results["lsfa"])
         known["lsfa-search"] = partial(lsfa.lsfa_search_section, all_results["lsfa"])
+    if "xda" in all_results:
+        known["xda"] = partial(xda.xda_section, all_results["xda"])
+        known["lightxml"] = partial(xda.lightxml_section, all_results["xda"])
     if "label-text" in all_results:
         for name in ("gandalf", "labelmix"):
             known[name] = partial(label_text.method_section, name, all_results["label-text"])

@@ -4,7 +4,8 @@
     python benchmarks/papers.py xda --texts [--data DIR]     twenty generated texts of vuln-libraries, as a table
 
 A row is one (corpus, learner, setting, seed), on one core. Rows of one seed that have the first stage in common train
-it once: it is kept under benchmarks/.work/xda. Corpora named -held-out are 80 % of the training documents to train on
+it once: it is kept under benchmarks/.work/xda. Recipes, which have no second stage, are trained once, on documents and
+on the copies that bonsai judged. Corpora named -held-out are 80 % of the training documents to train on
 and 20 % to measure on, drawn by the seed: settings are chosen there, never on test documents. Finished rows stay in
 benchmarks/results/xda.json.
 """
@@ -28,6 +29,7 @@ from longtail import Corpus, Tagger
 from longtail.augment.xda.part import Xda
 from longtail.data.held_out import hold_out
 from longtail.fit import Fit
+from longtail.recipe import Recipe
 from longtail.registry import build
 from longtail.run import Run
 from tail import figures
@@ -36,7 +38,16 @@ RESULT = RESULTS / "xda.json"
 SEEDS = (0, 1, 2)
 CORPORA = neural_tail.CORPORA
 HELD_OUT, SHARE = "-held-out", 0.2
-LEARNERS: dict[str, dict[str, Any]] = {"bonsai": {"part": "bonsai"}, "lightxml": papers.find("lightxml-frozen").learner}
+#: What is changed in LightXML, one at a time.
+CHANGED = ("first", "scale", "64", "random", "all")
+LEARNERS: dict[str, dict[str, Any]] = {
+    "bonsai": {"part": "bonsai"},
+    "one-vs-all": {"part": "one-vs-all"},
+    "lightxml": papers.find("lightxml-frozen").learner,
+    **{f"lightxml-frozen-{what}": papers.find(f"lightxml-frozen-{what}").learner for what in CHANGED},
+}
+#: Recipes that are trained on XDA's masked corpus.
+RECIPES = ("label-trees", "label-text")
 #: Settings of the tables: rows of benchmarks/papers/xda.toml; "plain" is the learner alone.
 TABLE = ("xda", "xda-no-filter", "xda-no-mask", "xda-no-labels")
 CONTROLS = ("xda-retuned", "xda-duplicates", "xda-duplicates-masked")
@@ -54,9 +65,12 @@ SEARCHED: dict[str, dict[str, Any]] = {
 #: What is run, in this order: (corpus, learner, settings, seeds).
 WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     *((corpus + HELD_OUT, "bonsai", ("plain", *TABLE, *CONTROLS, *SEARCHED), SEEDS) for corpus in CORPORA),
+    *((corpus + HELD_OUT, learner, ("plain",), SEEDS[:1]) for corpus in CORPORA[:1] for learner in LEARNERS),
+    *((corpus, "one-vs-all", ("plain",), SEEDS[:1]) for corpus in CORPORA),
     *((corpus, "bonsai", ("plain", *TABLE, *CONTROLS), SEEDS) for corpus in CORPORA),
     *((corpus, "lightxml", ("plain", *TABLE, *CONTROLS), SEEDS) for corpus in CORPORA),
-    *(("vuln-libraries", learner, NETWORKS, SEEDS[:1]) for learner in LEARNERS),
+    *((corpus, recipe, ("plain", "xda"), SEEDS) for corpus in CORPORA for recipe in RECIPES),
+    *(("vuln-libraries", learner, NETWORKS, SEEDS[:1]) for learner in ("bonsai", "lightxml")),
 )
 
 
@@ -78,6 +92,9 @@ def corpora(name: str, seed: int, data: Path) -> tuple[Corpus, Corpus]:
 
 def tagger_of(row: dict[str, Any]) -> Tagger:
     setting = row["setting"]
+    if row["learner"] in RECIPES:
+        recipe = Recipe.find(row["learner"])
+        return Tagger(recipe.learner, augment=recipe.augment, seed=row["seed"], threads=1)
     if setting == "plain":
         augment: list[Any] = []
     elif setting in SEARCHED:
@@ -92,6 +109,8 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     tagger = tagger_of(row)
     run = Run(row["seed"], threads=1, checkpoints=WORK / "xda" / f"{row['corpus']}-{row['learner']}-{row['seed']}")
     start = time.perf_counter()
+    if row["learner"] in RECIPES and row["setting"] != "plain":
+        train = masked_corpus(train, run)
     tagger.fit(train, run=run)
     result = {**row, "train_s": round(time.perf_counter() - start, 2)}
     result["seconds"] = {name: round(taken, 2) for name, taken in run.seconds.items()}
@@ -99,6 +118,14 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
         result["statistics"] = getattr(part, "statistics_", None)
     result["figures"] = figures(tagger.score(test, 100, run=run), test)
     return result
+
+
+def masked_corpus(corpus: Corpus, run: Run) -> Corpus:
+    """Documents, and the copies that bonsai judged behind them, frequent labels masked."""
+    part = build("xda")
+    assert isinstance(part, Xda)
+    judge = Tagger("bonsai", seed=run.seed, threads=1).fit(corpus)
+    return part.made(corpus, judge, Fit(run)).added_to(corpus)
 
 
 def published() -> dict[str, dict[str, Any]]:

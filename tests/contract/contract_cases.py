@@ -110,7 +110,7 @@ def laroberta(folder: str) -> Config:
 
 
 def lightxml(folder: str) -> Config:
-    encoder = {"part": "first-tokens", "model": folder, "dropout": 0.0}
+    encoder = {"part": "first-tokens", "model": folder, "dropout": 0.0, "words": 16, "scale": 1.0}
     rates = {"rate": 0.01, "label_rate": 0.05, "average": 0.8, "average_every": 2}
     return {"part": "lightxml", "encoder": encoder, **QUICK, "least_steps": 150, **rates}
 

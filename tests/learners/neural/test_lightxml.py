@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from short_text_cases import ONE, precision_at_1, titles  # noqa: E402
 from longtail import Tagger  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.learners.neural.encoders.first_tokens import FirstTokens, kept_places  # noqa: E402
+from longtail.learners.neural.encoders.transformer import Transformer  # noqa: E402
 from longtail.learners.neural.heads.bottleneck import Bottleneck  # noqa: E402
 from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
 from longtail.learners.neural.shortlists.base import Children  # noqa: E402
@@ -56,7 +58,7 @@ def grouped(folder: str, **more: Any) -> dict[str, Any]:
 
 
 def opened(folder: str, **options: Any) -> tuple[FirstTokens, Any]:
-    encoder = FirstTokens(model=folder, **options)
+    encoder = FirstTokens(model=folder, **{"words": 0, "scale": 1.0, **options})
     encoder.fit_tokeniser(TEXTS, ONE)
     return encoder, encoder.network().eval()
 
@@ -98,6 +100,47 @@ def test_frozen_layers_are_kept_too(folder: str, frozen: int, last: int) -> None
     torch.testing.assert_close(vectors(encoder, network, kept=True), plain, rtol=1e-2, atol=2e-3)
     trained = {name.split(".")[3] for name, each in network.named_parameters() if each.requires_grad}
     assert trained == {str(number) for number in range(frozen, LAYERS)}
+
+
+@pytest.mark.parametrize("frozen", [0, 3, LAYERS])
+def test_words_beside_the_first_tokens_by_hand(folder: str, frozen: int) -> None:
+    """TF-IDF of the pieces, of unit length: pieces that all texts have, and padding, weigh nothing."""
+    encoder, network = opened(folder, frozen=frozen, words=encoder_size(folder))
+    ids, _ = token_tensors(Transformer.tokens(encoder, TEXTS, ONE), np.arange(len(TEXTS)))
+    with torch.no_grad():
+        network.words.weight.copy_(torch.eye(len(network.words.weight)))
+    given = vectors(encoder, network, kept=frozen > 0)
+    plain = vectors(*opened(folder, frozen=frozen), kept=frozen > 0)
+    torch.testing.assert_close(given[:, : plain.shape[1]], plain)
+    wanted = torch.zeros(len(TEXTS), len(network.words.weight))
+    for row, own in enumerate(ids.tolist()):
+        for token in set(own) - {0}:
+            texts = sum(token in others for others in ids.tolist())
+            wanted[row, token] = math.sqrt(own.count(token)) * math.log(4 / (1 + texts))
+    torch.testing.assert_close(given[:, plain.shape[1] :], torch.nn.functional.normalize(wanted, dim=1))
+    assert wanted[0].count_nonzero() == 3, "neither the special tokens nor padding"
+
+
+def encoder_size(folder: str) -> int:
+    return opened(folder)[0].pieces
+
+
+def test_names_are_told_apart_by_words(folder: str) -> None:
+    """An encoder that nobody trained tells little from its first token; a vector per word tells all."""
+    corpus = titles()
+    still = {"rate": 0.0, "least_steps": 60, "start": "random"}
+    found = []
+    for words in (0, 32):
+        config = quick(folder, **still)
+        config["encoder"] = {**config["encoder"], "words": words, "frozen": LAYERS}
+        learner: Any = build(config).fit(corpus, run=ONE)  # type: ignore[attr-defined]
+        found.append(precision_at_1(learner, corpus))
+        if words:
+            moved = build(config)
+            moved.encoder.fit_tokeniser(corpus.texts, ONE)  # type: ignore[attr-defined]
+            begun = moved.new_network(corpus.n_labels, ONE)  # type: ignore[attr-defined]
+            assert not torch.equal(begun.encoder.words.weight, learner.network_.encoder.words.weight)
+    assert found[1] > found[0] + 0.1, found
 
 
 def test_groups_of_a_step_by_hand() -> None:
@@ -245,7 +288,10 @@ def test_what_does_not_count_is_refused(folder: str) -> None:
         ),
         ({"groups": "never", "bottleneck": 9}, "lightxml.bottleneck counts only where groups"),
         ({"encoder": "bilstm", "head": "label-attention"}, "groups need 'pooled'"),
-        ({"word_rate": 0.1}, "lightxml.word_rate counts only"),
+        (
+            {"word_rate": 0.1, "encoder": {"part": "first-tokens", "words": 0}},
+            "lightxml.word_rate counts only",
+        ),
     ):
         with pytest.raises(UsageError, match=message):
             build({"part": "lightxml", **options})

@@ -39,7 +39,7 @@ NO_HEAD = 2**62
 class LightXML(NeuralLearner):
     encoder: Any = option("first-tokens", "what turns a text into one vector")
     head: Any = option(
-        {"part": "pooled", "bias": -6.0, "strength": 30.0}, "what turns that into one score per label, without groups"
+        {"part": "pooled", "bias": -6.0, "strength": 10.0}, "what turns that into one score per label, without groups"
     )
     shortlist: Any = option(
         "sampled-labels", "which labels a loss is taken over, without groups (measured; LightXML: all-labels)"
@@ -49,6 +49,7 @@ class LightXML(NeuralLearner):
         low=1, high=100_000, only={"steps": None},
     )  # fmt: skip
     rate: float = option(1e-4, "learning rate of layers (LightXML)", low=0, high=10)
+    label_rate: float = option(0.01, "learning rate of label vectors (measured; LightXML: 1e-4)", low=0, high=10)
     decay: float = option(0.01, "weight decay of layers (LightXML)", low=0, high=10)
     average: float | None = option(
         0.5, "share of the training after which weights are averaged (LightXML: a third to a half), or none",

@@ -136,7 +136,7 @@ def test_predicts_names(tagger: Tagger) -> None:
 
 def test_more_labels_asked_for_than_there_are(tagger: Tagger) -> None:
     assert len(tagger.predict(["guitar"], k=50)[0]) <= len(TOPICS)
-    assert tagger.score(tagger.corpus_of(["guitar"]), 50).k == 50
+    assert tagger.score(Corpus.unlabelled(tagger.labels_, 1, texts=["guitar"]), 50).k == 50
 
 
 def test_nothing_to_predict(tagger: Tagger) -> None:
@@ -284,7 +284,7 @@ def test_order_of_the_parts() -> None:
 def test_rerankers_choose_from_a_shortlist() -> None:
     fitted = Tagger(Counter(), features=MIN_DF, rerank=[Reverse()]).fit(little_corpus())
     rarest = int(np.argmin(fitted.learner.share_))
-    scores = fitted.score(fitted.corpus_of(["anything"]), 1)
+    scores = fitted.score(Corpus.unlabelled(fitted.labels_, 1, texts=["anything"]), 1)
     assert fitted.learner.k_ == SHORTLIST
     assert scores.k == 1 and scores.ids[0, 0] == rarest
     assert list(fitted.rerank[0].reranked_.texts) == ["anything"], "a re-ranker sees the documents"
@@ -293,10 +293,10 @@ def test_rerankers_choose_from_a_shortlist() -> None:
 def test_a_rerankers_depth_is_its_own_and_longer_lists_begin_alike() -> None:
     fitted = Tagger(Counter(), features=MIN_DF, rerank=[Reverse(depth=2)]).fit(little_corpus())
     order = np.argsort(-fitted.learner.share_, kind="stable")
-    scores = fitted.score(fitted.corpus_of(["anything"]), 4)
+    scores = fitted.score(Corpus.unlabelled(fitted.labels_, 1, texts=["anything"]), 4)
     assert scores.ids[0].tolist() == [order[1], order[0], order[2], order[3]], "two are re-ranked, the rest follows"
     assert (np.diff(scores.values[0]) <= 0).all()
-    assert fitted.score(fitted.corpus_of(["anything"]), 1).ids[0, 0] == order[1]
+    assert fitted.score(Corpus.unlabelled(fitted.labels_, 1, texts=["anything"]), 1).ids[0, 0] == order[1]
 
 
 def test_validation_data_is_aligned_and_featurised() -> None:

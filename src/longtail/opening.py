@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,7 +51,9 @@ def opened(kind: type[Kind], path: str | Path, *, verify: bool, threads: int) ->
         return whole
     loaded = load_model(path, verify=verify, threads=threads)
     try:
-        tagger = _restored(kind, path, replace(loaded, manifest=modern(loaded)), threads)
+        with _fitting_this_version(path):
+            manifest = modern(loaded)
+        tagger = _restored(kind, path, replace(loaded, manifest=manifest), threads)
     except (ModelError, UsageError) as error:
         if loaded.outdated or has_older_ranknet(loaded.manifest.get("config")):
             raise outgrown(path, loaded, error) from error
@@ -80,13 +83,20 @@ def _restored(kind: type[Kind], path: str | Path, loaded: Loaded, threads: int) 
 
 def _configured(kind: type[Kind], path: str | Path, manifest: Mapping[str, Any], threads: int) -> Kind:
     """The tagger a manifest describes, its parts not yet fitted; names are looked up in the registry only."""
-    try:
+    with _fitting_this_version(path):
         config, n_features, makes_features = configuration_of(manifest)
         check_bounds(config)
         tagger = kind(**config, threads=threads)
         tagger.pipeline.begin_restoring(makes_features, n_features)
+    return tagger
+
+
+@contextmanager
+def _fitting_this_version(path: str | Path) -> Iterator[None]:
+    """Around what reads a manifest: whatever is wrong with it is said of the model."""
+    try:
+        yield
     except KeyError as error:
         raise ModelError(f"{path}: the manifest has no {error}") from None
     except (TypeError, ValueError, UsageError) as error:
         raise ModelError(f"{path}: the manifest does not fit this version of longtail: {reason(error)}") from None
-    return tagger

@@ -136,6 +136,7 @@ BASES: dict[str, Config] = {
 #: What must be set beside an option for it to count, where that is for the learner to refuse and not for `only`.
 BESIDE: dict[str, Config] = {
     "average_every": {"average": 0.1},
+    "divisor": {"hops": 20, "restart": 0.1},  # walks that leave their label, which is not the most visited then
     "metric": {"valid_share": 0.4, "least_steps": 40, "label_rate": 0.05},
     "attentionxml.shortlist": {"tree": "never", "branches": 8, "top": 2048, "candidates": 160},
     **{f"label-clusters.{name}": {"surrogate": 1} for name in ("negatives", "frozen", "anew")},

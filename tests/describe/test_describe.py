@@ -110,7 +110,7 @@ def test_a_model(corpus: Corpus, tmp_path: Path) -> None:
     assert parts["learner"].startswith("parabel(") and "trees=2" in parts["learner"]
     assert set(facts.to_dict()) == {
         "model", "format_version", "library", "labels", "trained_on", "tail_share", "features", "megabytes", "config",
-        "files",
+        "files", "acted",
     }  # fmt: skip
 
 

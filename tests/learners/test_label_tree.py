@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from linear_helpers import train_node
 
 from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
 from longtail.learners.linear.kernels import SolverOptions
 from longtail.learners.linear.label_tree import Bonsai, Parabel
-from longtail.learners.linear.nodes import Documents, NodeTask, solve_task
+from longtail.learners.linear.nodes import Documents
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.learners.linear.problems import Node
 from longtail.learners.linear.tree import Tree
@@ -154,13 +155,6 @@ def test_one_document_at_a_time_is_the_same_as_in_bulk(corpora):
         assert single.values.tobytes() == bulk.values[i].tobytes()
 
 
-def train_node(documents, node, solver, *, all_documents=False, sure_only=False):
-    """The separators of all children of a node, which are few enough for one block."""
-    task = NodeTask(0, 0, *node, 0, node.n_children, all_documents, sure_only, 1)
-    (piece,) = solve_task((documents, solver), task)
-    return piece.separators
-
-
 def test_negatives_come_from_the_node_only():
     # Document 1 has no label below the node of label 0 alone, so its separator never sees it.
     corpus = synthetic(documents=40, labels=10, words=100, seed=1)
@@ -281,3 +275,16 @@ def test_unit_rows_leaves_unit_and_empty_rows_alone():
     np.testing.assert_allclose(unit_rows(sp.csr_matrix(X * 5)).toarray(), X.toarray(), rtol=1e-6)
     assert unit_rows(sp.csr_matrix((2, 3), dtype=np.float32)).nnz == 0
     assert unit_rows(sp.csr_matrix((0, 3), dtype=np.float32)).shape == (0, 3)
+
+
+def test_one_vs_all_has_passes_enough_to_converge(corpora):
+    """Passes visit documents that are not at rest; twenty were used up before those at rest were looked at again."""
+    train, _ = corpora
+    found = {
+        passes: OneVsAll(weights="float32", prune=0.0, **({"max_passes": passes} if passes else {}))
+        .fit(train, run=Run(seed=0))
+        .score(train, 20)
+        for passes in (0, 20, 5000)
+    }
+    np.testing.assert_allclose(found[0].values, found[5000].values, atol=0.01)
+    assert np.abs(found[20].values - found[5000].values).max() > 0.02  # the case is one in which passes matter

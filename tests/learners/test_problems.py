@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from linear_helpers import train_node
 
 from longtail.data.synthetic import synthetic
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
 from longtail.learners.linear.label_tree import Parabel
-from longtail.learners.linear.nodes import Documents, LevelsTask, NodeTask, solve_task, train_node
+from longtail.learners.linear.nodes import Documents, LevelsTask, NodeTask, solve_task
 from longtail.learners.linear.problems import Node
 from longtail.learners.linear.tasks import Layout, tasks_of
 from longtail.learners.linear.tree import Shape
@@ -93,7 +94,7 @@ PEAK = """
 import numpy as np
 from longtail.data.synthetic import synthetic
 from longtail.learners.linear.kernels import SQUARED_HINGE, SolverOptions
-from longtail.learners.linear.nodes import Documents, train_node
+from longtail.learners.linear.nodes import Documents, NodeTask, solve_task
 from longtail.learners.linear.problems import Node
 from longtail.memory import peak
 
@@ -102,7 +103,8 @@ documents = Documents.of(corpus)
 options = SolverOptions(SQUARED_HINGE, 1.0, 0.5, 3, 0.1)
 
 def train(labels):
-    train_node(documents, Node(labels, np.arange(len(labels), dtype=np.int32), len(labels)), options, 1)
+    node = Node(labels, np.arange(len(labels), dtype=np.int32), len(labels))
+    solve_task((documents, options), NodeTask(0, 0, *node, 0, node.n_children, False, False, 1))
 
 labels = documents.carried_labels()
 train(labels[:40])  # compiles what is needed

@@ -40,12 +40,16 @@ def modern(loaded: Loaded) -> dict[str, Any]:
 
 def has_older_ranknet(config: Any) -> bool:
     """Whether a configuration has a `ranknet` of the time when that was calibrated propensity."""
-    if isinstance(config, list):
-        return any(map(has_older_ranknet, config))
-    if not isinstance(config, Mapping):
-        return False
-    older = config.get("part") == "ranknet" and "start" in config
-    return older or any(map(has_older_ranknet, config.values()))
+    left = [config]  # not by recursion: a configuration that is refused may be nested as deeply as anyone likes
+    while left:
+        value = left.pop()
+        if isinstance(value, Mapping):
+            if value.get("part") == "ranknet" and "start" in value:
+                return True
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return False
 
 
 def outgrown(directory: str | Path, loaded: Loaded, error: Exception) -> ModelError:

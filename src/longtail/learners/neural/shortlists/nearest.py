@@ -89,7 +89,7 @@ class NearestLabels:
     def restored(cls, nearness: Nearness, n_labels: int, width: int, arrays: Arrays) -> NearestLabels:
         """From what `state` gave; every shape and index is checked."""
         made = np.asarray(arrays["centroids"])
-        label = np.asarray(arrays.get("centroid_label", np.arange(n_labels, dtype=np.int32)))
+        label = np.asarray(arrays.get("centroid_label", np.arange(len(made), dtype=np.int32)))
         if ("centroid_label" in arrays) != (nearness.centroids > 1):
             raise ValueError("the labels of the centroids are missing, or there should be none")
         if made.dtype != np.float32 or made.shape != (len(label), width) or label.dtype != np.int32 or label.ndim != 1:

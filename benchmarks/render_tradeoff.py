@@ -85,8 +85,9 @@ def calibration_section(results: Results) -> str:
 
 def _made(results: Results) -> str:
     seeds = sorted({len(rows) for rows in tail_groups(results).values()})
+    counted = "One seed" if seeds == [1] else f"Means over {'-'.join(map(str, seeds))} seeds"
     return (
-        f"Means over {'-'.join(map(str, seeds))} seeds, test split; tail: labels with 1 to 5 training documents. "
+        f"{counted}, test split; tail: labels with 1 to 5 training documents. "
         f"{machine_line(results)} Made by `{results['command']}`."
     )
 

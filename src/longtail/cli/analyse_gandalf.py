@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from longtail.cli import options
 from longtail.cli.console import print_json, start_run, stdout_console
 from longtail.cli.data import DataOptions
+
+if TYPE_CHECKING:
+    from longtail.tagger import Tagger
 
 #: What figure 4 of the paper compares; the first is training as it is.
 COMPARED = ("plain", "hiddenmix", "labelmix", "gandalf")
@@ -51,23 +54,16 @@ def gandalf(
     Trains the network anew for each augmenter: longtail analyse gandalf train.jsonl --data test.jsonl.
     Settings of an augmenter (--set gandalf.strength=1) are for its training alone.
     """
-    if png is not None:
-        from longtail.keep.files import check_output
-
-        check_output(png, overwrite=overwrite)
     from longtail.analyse import gandalf as numbers
     from longtail.analyse import gandalf_figures
-    from longtail.recipe import Recipe
+    from longtail.keep.files import check_output
+
+    if png is not None:
+        check_output(png, overwrite=overwrite)
 
     compared = list(dict.fromkeys(augment or COMPARED))
     given = [f"learner.epochs={epochs}", "learner.least_steps=1", *(settings or ())]
-    taggers = []
-    for name in compared:
-        own = [each for each in given if each.partition(".")[0] not in {*COMPARED, *compared} - {name}]
-        parts: dict[str, Any] = {"learner": learner, "augment": () if name == "plain" else (name,), "settings": own}
-        tagger = Recipe().override(**parts).tagger(seed=seed, threads=threads)
-        numbers.check(tagger.pipeline)
-        taggers.append(tagger)
+    taggers = [_tagger(name, learner, compared, given, seed=seed, threads=threads) for name in compared]
     run = start_run(seed=seed, threads=threads, quiet=quiet)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
     train = how.read(data, run).counted()
@@ -82,10 +78,26 @@ def gandalf(
         gandalf_figures.gandalf_png(found, png, overwrite=overwrite)
     if json:
         print_json(found)
-        return
+    else:
+        _show(trained, png)
+
+
+def _show(trained: list[dict[str, Any]], png: Path | None) -> None:
+    from longtail.analyse import gandalf_figures
+
     console = stdout_console()
-    console.print(gandalf_figures.epochs_table(trained))
-    console.print()
-    console.print(gandalf_figures.cosines_table(trained))
+    console.print(gandalf_figures.epochs_table(trained), gandalf_figures.cosines_table(trained), sep="\n\n")
     if png is not None:
         console.print(f"drawn into {png}", markup=False)
+
+
+def _tagger(name: str, learner: str, compared: list[str], given: list[str], *, seed: int, threads: int) -> Tagger:
+    """The network with one augmenter; settings of the others are not for it."""
+    from longtail.analyse import gandalf as numbers
+    from longtail.recipe import Recipe
+
+    own = [each for each in given if each.partition(".")[0] not in {*COMPARED, *compared} - {name}]
+    parts: dict[str, Any] = {"learner": learner, "augment": () if name == "plain" else (name,), "settings": own}
+    tagger = Recipe().override(**parts).tagger(seed=seed, threads=threads)
+    numbers.check(tagger.pipeline)
+    return tagger

@@ -37,7 +37,7 @@ from longtail.run import Run
 #: Of the decrease that a Newton step promises, the share it must bring; halvings of a step that does not; the largest
 #: step of one weight.
 SIGMA, HALVINGS, LONGEST = 0.01, 20, 10.0
-#: Passes over the listed features, at the most, before all are looked at again.
+#: Maximum number of passes over the listed features before all are looked at again.
 LOOK = 10
 #: A weight of 0 whose gradient is below this share of the penalty is left alone until then.
 RESTING = 0.8

@@ -64,7 +64,7 @@ def peers_figure(results: Results) -> Any | None:
     for axis, (corpus, rows) in zip(axes, corpora.items(), strict=False):
         _peers_panel(axis, corpus, rows)
     figure.suptitle(
-        "longtail (blue) and other systems (grey), ×3 is three trees: up and to the left is better", fontsize=12
+        "longtail (blue) and other systems (grey), ×3 is three trees:\nup and to the left is better", fontsize=12
     )
     figure.tight_layout()
     for axis, rows in zip(axes, corpora.values(), strict=False):

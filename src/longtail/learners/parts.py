@@ -29,6 +29,10 @@ def all_built(name: str, given: Any, base: type[Part], kind: str) -> list[Any]:
     return given if isinstance(given, list) and made == given else made
 
 
+#: Learners of the core work on features; all other spaces are those of networks.
+NONE_INSTALLED = "no learner that is installed does; pip install 'longtail[neural]' brings networks, some of which do"
+
+
 def why_not(augmenter: Augmenter, learner: Learner) -> str:
     """Why a learner does not take an augmenter, and which learners do."""
     fitting = []
@@ -39,7 +43,7 @@ def why_not(augmenter: Augmenter, learner: Learner) -> str:
             continue
         if fits(can, augmenter.capabilities):
             fitting.append(f"'{entry.name}'")
-    would_do = f"learners that do: {', '.join(fitting)}" if fitting else "no learner here does"
+    would_do = f"learners that do: {', '.join(fitting)}" if fitting else NONE_INSTALLED
     space = augmenter.capabilities.space
     if space in learner.capabilities.spaces:
         return f"'{name_of(augmenter)}' needs a second stage, which '{name_of(learner)}' does not have; {would_do}"

@@ -320,3 +320,9 @@ def test_vectors_of_a_classifier_are_refused_at_once_where_there_is_not_one_clas
     Tagger("attentionxml", augment=[{"part": "retune", "vectors": 2}])
     with pytest.raises(UsageError, match="space 'classifier'"):
         Tagger(wrapped, augment=[{"part": "retune", "vectors": 2}])
+
+
+def test_a_core_installation_says_which_extra_brings_what_fits(monkeypatch):
+    monkeypatch.setattr("longtail.learners.parts.entries", lambda kind: [])
+    with pytest.raises(UsageError, match=r"no learner that is installed does; pip install 'longtail\[neural\]'"):
+        Tagger("bonsai", augment=["tailmix"])

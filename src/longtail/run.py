@@ -165,7 +165,7 @@ class Run:
     def shared_by(self, tasks: int) -> tuple[Run, Run]:
         """The runs inside so many tasks and around them: many go on side by side, few use the threads one by one."""
         alone = self.on_one_thread()
-        return (alone, self) if tasks > self.workers else (self, alone)
+        return (alone, self) if tasks >= self.workers else (self, alone)
 
     def within(self, bar: Bar) -> Run:
         """The same run for a piece of the work that a bar shows: bars of the piece move that one on."""

@@ -125,7 +125,7 @@ class LinearLearner(Learner):
                 found, blocks[t][node] = sorted(blocks[t][node], key=itemgetter(0)), []
                 yield joined([own for _, own in found], documents.n_features)
 
-        return [Tree.of(part.shape, of_nodes(t), self.weights) for t, part in enumerate(parts)]
+        return [Tree.of(part.shape, of_nodes(t), self.weights, fit.run) for t, part in enumerate(parts)]
 
     def rows_of(self, corpus: Corpus) -> SparseRows:
         """Documents as the trees take them."""

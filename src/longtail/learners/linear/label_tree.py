@@ -58,9 +58,13 @@ class LabelTree(LinearLearner):
     def n_trees(self) -> int:  # type: ignore[override]
         return self.trees
 
+    def is_leaf(self, size: int, depth: int, n_labels: int) -> bool:
+        """Whether a node with so many of the labels is not divided any more."""
+        return size <= self.max_leaf
+
     @abstractmethod
-    def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
-        """The children of a node with these labels, or None for a leaf."""
+    def divide(self, vectors: LabelSpace, members: Ints, rng: np.random.Generator, run: Run) -> Parts:
+        """The children of a node with these labels, or None if they cannot be told apart."""
 
     def shapes(self, documents: Documents, run: Run) -> list[Shape]:
         n_features = documents.n_features
@@ -75,16 +79,19 @@ class LabelTree(LinearLearner):
         level = [(tree, 0, carried) for tree in numbers]  # (tree, number within the level, labels)
         depth = 0
         while level:
-            inner, outer = run.shared_by(len(level))
+            large = [task for task in level if not self.is_leaf(len(task[2]), depth, vectors.n_labels)]
+            inner, outer = run.shared_by(len(large))
 
             def divide(task: tuple[int, int, Ints]) -> Parts:
                 tree, place, members = task
                 rng = run.rng(f"tree/{tree}/split/{depth}/{place}")  # noqa: B023
-                return self.divide(vectors, members, depth, rng, inner)  # noqa: B023
+                return self.divide(vectors, members, rng, inner)  # noqa: B023
 
-            groups = outer.map(divide, level, cost=lambda task: len(task[2]))
+            groups = outer.map(divide, large, cost=lambda task: len(task[2]))
+            parts = {task[:2]: children for task, children in zip(large, groups, strict=True)}
             following = []
-            for (tree, _, members), children in zip(level, groups, strict=True):
+            for tree, number, members in level:
+                children = parts.get((tree, number))
                 places = builders[tree].add(depth, members, children)
                 if children is None:
                     bar.advance(len(members))
@@ -138,8 +145,8 @@ class Parabel(LabelTree):
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         return tree_stages(sizes, run, trees=self.trees, centres=2, leaf=min(self.max_leaf, sizes.labels))
 
-    def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
-        return halves(*vectors, members, rng, run) if len(members) > self.max_leaf else None
+    def divide(self, vectors: LabelSpace, members: Ints, rng: np.random.Generator, run: Run) -> Parts:
+        return halves(*vectors, members, rng, run)
 
 
 @dataclass(kw_only=True)
@@ -168,9 +175,10 @@ class Bonsai(LabelTree):
     def discount_of_ancestors(self) -> float:  # type: ignore[override]
         return self.discount
 
-    def divide(self, vectors: LabelSpace, members: Ints, depth: int, rng: np.random.Generator, run: Run) -> Parts:
-        if len(members) <= self.max_leaf or depth >= self._levels(vectors.n_labels):
-            return None
+    def is_leaf(self, size: int, depth: int, n_labels: int) -> bool:
+        return super().is_leaf(size, depth, n_labels) or depth >= self._levels(n_labels)
+
+    def divide(self, vectors: LabelSpace, members: Ints, rng: np.random.Generator, run: Run) -> Parts:
         rows, width = vectors
         if len(members) < vectors.n_labels:  # features are renumbered, so that centres are no wider than needed
             rows, used = with_own_columns(rows, members, np.full(width, -1, dtype=np.int32))

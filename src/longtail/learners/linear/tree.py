@@ -35,6 +35,7 @@ from longtail.learners.linear.weights import (
     unpack,
 )  # fmt: skip
 from longtail.part import checked_before
+from longtail.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +87,10 @@ class Tree(NamedTuple):
     scale: Floats
 
     @classmethod
-    def of(cls, shape: Shape, separators: Iterable[Separators], weights: str = "float32") -> Tree:
-        """separators  those of each node, which are let go of one by one if they come so
+    def of(
+        cls, shape: Shape, separators: Iterable[Separators], weights: str = "float32", run: Run | None = None
+    ) -> Tree:
+        """separators  those of each node, which are let go of a few at a time if they come one by one
         weights     the format they are kept in, one of `WEIGHTS`
         """
         slots = np.diff(shape.slot_start)
@@ -98,7 +101,7 @@ class Tree(NamedTuple):
                 bias[first : first + len(own.bias)] = own.bias
                 yield own
 
-        kept = pack(taken(), int(slots.max()), weights)
+        kept = pack(taken(), int(slots.max()), weights, run)
         return cls(shape.level_start, shape.slot_start, shape.slot_target, shape.leaf, bias, *kept)
 
     @property

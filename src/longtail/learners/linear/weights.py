@@ -8,7 +8,7 @@ others keep (child, weight) pairs and where each row begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from longtail.arrays import Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, njit
 from longtail.learners.linear.nodes import Separators
 from longtail.memory import give_back
+from longtail.run import Run
 
 #: Formats by name. int8 comes with one factor per child: its largest weight is 127.
 WEIGHTS: dict[str, type[np.generic]] = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
@@ -31,6 +32,8 @@ MOST_BITS = 16
 BITS_WORTH = 1.5
 #: `Packed.shift` of a node with one bit per feature: 32 features share an entry of its lookup.
 BITMAP = 255
+#: Nodes that are packed side by side have about so many weights together.
+WEIGHTS_AT_A_TIME = 1_000_000
 #: Columns of `Packed.node_start`.
 ENTRIES, ROWS, LOWS, GROUPS, OFFSETS, COLUMNS, VALUES = range(7)
 
@@ -108,23 +111,28 @@ def _number(code: Any) -> Any:
     return as_it_is
 
 
-def pack(separators: Iterable[Separators], widest: int, weights: str) -> Packed:
+def pack(separators: Iterable[Separators], widest: int, weights: str, run: Run | None = None) -> Packed:
     """The separators of all nodes in one of the formats of `WEIGHTS`; what is 0 in that format is left out.
 
-    Separators that come one by one are held one by one.
+    Separators that come one by one are held a few at a time, which the run's threads share.
 
     widest  children of the node that has most of them
     """
     narrow = np.empty(0, dtype=np.uint8 if widest <= 256 else np.uint16)
     group_bits = max(0, 16 - max(1, widest).bit_length())  # a group's weights are numbered with 16 bits
-    counts, nodes = [np.zeros(7, dtype=np.int64)], []
-    for s in separators:
+
+    def packed(s: Separators) -> tuple[Longs, Any]:
         codes, scale = _coded(s, weights)
         own, *arrays = _pack_node(s.features, s.row_length, s.column, codes, len(s.bias), group_bits, narrow)
         if own[VALUES] >= 1 << 32:
             raise ValueError("a node has more than 4 billion weights")
-        counts.append(own)
-        nodes.append((*arrays, scale))
+        return own, (*arrays, scale)
+
+    counts, nodes = [np.zeros(7, dtype=np.int64)], []
+    for few in _few_at_a_time(separators):
+        for own, arrays in (run or Run(threads=1)).map(packed, few):
+            counts.append(own)
+            nodes.append(arrays)
     pieces = [list(part) for part in zip(*nodes, strict=True)]
     nodes.clear()
     joined = []
@@ -134,6 +142,19 @@ def pack(separators: Iterable[Separators], widest: int, weights: str) -> Packed:
     give_back()
     shift, *rest = joined
     return Packed(np.cumsum(counts, axis=0), shift, np.full(1, group_bits, dtype=np.uint8), *rest)
+
+
+def _few_at_a_time(separators: Iterable[Separators]) -> Iterator[list[Separators]]:
+    few: list[Separators] = []
+    held = 0
+    for s in separators:
+        few.append(s)
+        held += len(s.weight)
+        if held >= WEIGHTS_AT_A_TIME:
+            yield few
+            few, held = [], 0
+    if few:
+        yield few
 
 
 def _coded(s: Separators, weights: str) -> tuple[Codes, Floats]:

@@ -74,7 +74,7 @@ def about(results: Results, job: Job, fingerprint: str, seed: int) -> Row:
 
 
 def updated(row: Row | None, measured: Row, documents: int, described: Row) -> Row:
-    """The row with one more run in it; the figures are the best of all runs, memory the most."""
+    """The row with one more run in it: the best times of all runs, the most memory, the mean of metrics."""
     runs = [*(row["runs"] if row and "failed" not in row else []), measured]
     made = described | {
         "runs": runs,
@@ -99,6 +99,11 @@ def updated(row: Row | None, measured: Row, documents: int, described: Row) -> R
             "predict_median_ms": round(statistics.median(times) * per_document, 5),
             "predict_cpu_ms": round(min(s for each in runs for s in each["predict_cpu_s"]) * per_document, 5),
         }
+    counted = [each["metrics"] for each in runs if "metrics" in each]
+    if counted:
+        made["metrics"] = {name: round(statistics.fmean(each[name] for each in counted), 4) for name in counted[0]}
+        made["P@1 of runs"] = [each["P@1"] for each in counted]
+        made["tail_recall@5"] = measured.get("tail_recall@5")
     for name in ("one_p50_ms", "one_p99_ms", "first_open_ms", "open_ms"):
         if name in measured:
             made[name] = round(min(each[name] for each in runs), 5)

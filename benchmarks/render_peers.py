@@ -16,7 +16,8 @@ _OTHER_WORKERS = ("tagger", "command")
 NOTES = """\
 Every system gets the same TF-IDF matrices (longtail's, min_df 2, max_df 0.5, sublinear; training documents \
 without a feature are left out) and runs in its own process, one system at a time; with several repeats the \
-systems take turns. germeval-gnd is tested on its validation split. The synthetic corpora have as many documents as \
+systems take turns, each turn with a seed of its own (omikuji has none: its runs differ), times are the best and \
+metrics the means. germeval-gnd is tested on its validation split. The synthetic corpora have as many documents as \
 labels, with 8 words each.
 
 - *train s*: wall-clock seconds including clustering, but without TF-IDF, reading, imports and longtail's \

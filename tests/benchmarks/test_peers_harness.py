@@ -132,6 +132,13 @@ def test_rows_are_replaced_in_place_and_keep_the_order_of_corpora_and_systems() 
     ]
 
 
+def test_metrics_are_the_means_of_the_runs() -> None:
+    runs = [one_run(metrics={"P@1": value, "PSP@5": 2 * value}) for value in (50.0, 51.0, 55.0)]
+    content = row("napkinxc plt", *runs)
+    assert content["metrics"] == {"P@1": 52.0, "PSP@5": 104.0}
+    assert content["P@1 of runs"] == [50.0, 51.0, 55.0]
+
+
 def test_the_best_of_the_runs_counts_and_the_most_memory() -> None:
     content = row("napkinxc plt", one_run(4.0), one_run(2.0, (0.4, 0.6, 0.8), peak_train_mb=120.0), one_run(3.0))
     assert (content["train_s"], content["train_median_s"], content["train_cpu_s"]) == (2.0, 3.0, 4.0)
@@ -155,10 +162,12 @@ def test_a_run_measures_what_is_missing_and_goes_on_after_a_failure(
 ) -> None:
     """The loop with workers that only pretend: one fails at first, the others are not measured twice."""
     calls: list[str] = []
+    seeds: list[int] = []
     broken = {"napkinxc plt": systems.NotMeasuredError("it broke")}
 
-    def pretended(job: Any, *_: Any) -> dict[str, Any]:
+    def pretended(job: Any, *rest: Any) -> dict[str, Any]:
         calls.append(f"{job.system.name} {job.part}")
+        seeds.append(rest[-1].seed)
         if job.system.name in broken:
             raise broken[job.system.name]
         job.output.mkdir(parents=True, exist_ok=True)
@@ -178,8 +187,9 @@ def test_a_run_measures_what_is_missing_and_goes_on_after_a_failure(
     assert not peers.race(options)
     one, three = "omikuji parabel 1 tree", "omikuji parabel 3 trees"
     parts = [f"{one} 4", f"{one} 2"]
-    # in turns, and a failed system is not tried again by the same command
-    assert calls == [f"{one} 1", f"{three} 1", "napkinxc plt 1", *parts, f"{one} 1", f"{three} 1", *parts]
+    # in turns, with seeds of their own; a failed system is not tried again by the same command; parts are once enough
+    assert calls == [f"{one} 1", f"{three} 1", "napkinxc plt 1", *parts, f"{one} 1", f"{three} 1"]
+    assert seeds == [0] * 5 + [1] * 2
     content = common.read_json(tmp_path / "peers.json")
     assert [each.get("failed") for each in content["rows"]] == [None, None, None, None, "it broke"]
     assert content["run"]["finished"] is None
@@ -190,7 +200,9 @@ def test_a_run_measures_what_is_missing_and_goes_on_after_a_failure(
     assert peers.race(options)
     assert calls == ["napkinxc plt 1"] * 2
     content = common.read_json(tmp_path / "peers.json")
-    assert [len(each["runs"]) for each in content["rows"]] == [2] * 5
+    assert [len(each["runs"]) for each in content["rows"]] == [
+        2 if each["part"] == 1 else 1 for each in content["rows"]
+    ]
     assert len({each["run"] for each in content["rows"]}) == 1
 
     calls.clear()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from peers_systems import GENERATED, MILLION, OWN, TEN_MILLION
+from peers_systems import GENERATED, MILLION, OWN
 
 Row = dict[str, Any]
 Results = dict[str, Any]
@@ -80,9 +80,6 @@ def checks(results: Results) -> list[Check]:
 
 
 def _on(table: Table) -> Iterator[Check]:
-    if table.corpus == TEN_MILLION:
-        yield from _ten_million(table)
-        return
     for matched, how in ((False, "defaults"), (True, "matched tolerance")):
         yield _times(
             table, f"training, one tree, {how}", "train_s", table.ours(1, matched=matched), table.peers(1), least=3
@@ -122,12 +119,6 @@ def _million(table: Table) -> Iterator[Check]:
         yield _limit(table, f"{name}, peak MB", row, "peak_mb", MEMORY_MB)
         yield _limit(table, f"{name}, train s", row, "train_s", seconds)
         yield _limit(table, f"{name}, predict ms per document", row, "predict_ms", 0.1)
-
-
-def _ten_million(table: Table) -> Iterator[Check]:
-    row = table.rows.get("longtail parabel 1 tree")
-    yield _limit(table, "parabel, peak MB", row, "peak_mb", 16_000)
-    yield _limit(table, "parabel, train s", row, "train_s", 3600)
 
 
 def _times(

@@ -10,7 +10,7 @@ from typing import Any
 
 import common
 from peers_measure import PASSES, SOURCE, Conditions, Job, K
-from peers_systems import CORPORA, PARTS, PEERS, SYSTEMS, TEN_MILLION, WORKERS, System
+from peers_systems import CORPORA, GENERATED, PARTS, PEERS, SYSTEMS, WORKERS, System
 
 Row = dict[str, Any]
 Results = dict[str, Any]
@@ -137,7 +137,7 @@ def jobs(corpora: tuple[str, ...] | list[str], systems: tuple[System, ...] | lis
     for corpus in corpora:
         here = [system for system in systems if system.runs_on(corpus)]
         made += [Job(system, corpus) for system in here]
-        growing = [system for system in here if system.growth and corpus != TEN_MILLION]
+        growing = [system for system in here if system.growth and corpus not in GENERATED]
         made += [Job(system, corpus, part) for part in PARTS for system in growing]
     return made
 

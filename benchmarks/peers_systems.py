@@ -16,11 +16,11 @@ from longtail.errors import LongtailError, UsageError, nearest
 
 WORKERS = common.HERE / "peer_workers"
 
-MILLION, TEN_MILLION = "synthetic-1m", "synthetic-10m"
-#: Corpora that are generated, and how many labels and documents they have.
-GENERATED = {MILLION: 1_000_000, TEN_MILLION: 10_000_000}
+MILLION = "synthetic-1m"
+#: Corpora that are generated, and how many labels and documents they have; larger ones: scale.py.
+GENERATED = {MILLION: 1_000_000}
 #: Short ones first.
-CORPORA = ("gutenberg-lcsh-titles", "citeulike-t", "eurlex57k", "germeval-gnd", MILLION, TEN_MILLION)
+CORPORA = ("gutenberg-lcsh-titles", "citeulike-t", "eurlex57k", "germeval-gnd", MILLION)
 
 #: What a peer's venv holds, and what is imported to see whether it is whole.
 PEERS: dict[str, tuple[list[str], str]] = {
@@ -80,7 +80,7 @@ def _ours(kind: str, trees: int, *, matched: bool = False, **more: Any) -> Syste
 _BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}
 _GERMEVAL = ("germeval-gnd",)
 SYSTEMS = (
-    _ours("parabel", 1, also=(MILLION, TEN_MILLION), growth=True),
+    _ours("parabel", 1, also=(MILLION,), growth=True),
     _ours("parabel", 3),
     _ours("bonsai", 1, also=(MILLION,), growth=True),
     _ours("bonsai", 3),

@@ -82,8 +82,6 @@ def test_limits_on_commands_and_on_a_million_labels() -> None:
     million = race({"train_s": 120.0, "predict_s": (0.05,)}, systems.MILLION)
     assert verdicts(million, "longtail bonsai 1 tree") == [("PASS", 100.0), ("PASS", 120.0), ("PASS", 0.05)]
     assert verdicts(million, "longtail parabel 1 tree") == [("PASS", 100.0), ("FAIL", 120.0), ("PASS", 0.05)]
-    ten = race({"train_s": 120.0}, systems.TEN_MILLION)
-    assert [check.verdict for check in peers_checks.checks(ten)] == ["PASS", "PASS"]
 
 
 def test_rows_of_another_run_and_failed_ones_are_not_compared() -> None:

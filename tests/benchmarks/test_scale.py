@@ -73,3 +73,10 @@ def test_tables_stand_without_the_check_and_say_so(results: dict[str, Any]) -> N
     assert "100,000,000" in scale.far_section(results)
     assert "16 GB of memory" in scale.limits_section(results)
     assert "fit to quote" not in scale.rows_section(results)
+
+
+def test_ten_million_labels_are_held_against_an_hour_and_16_gigabytes(results: dict[str, Any]) -> None:
+    assert "Ten million labels: not measured" in scale.rows_section(results)
+    far = {**results["rows"][0], "row": "parabel/10m", "train_s": 3000.0, "seconds": {"save": 300.0}}
+    assert "**PASS** (55 min, 15.0 GB)" in scale.rows_section({**results, "rows": [{**far, "peak_mb": 15_000}]})
+    assert "**FAIL** (55 min, 17.0 GB)" in scale.rows_section({**results, "rows": [{**far, "peak_mb": 17_000}]})

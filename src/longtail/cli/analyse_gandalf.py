@@ -20,7 +20,7 @@ COMPARED = ("plain", "hiddenmix", "labelmix", "gandalf")
 
 def gandalf(
     data: options.LabelledData,
-    test: Annotated[Path, typer.Option("--data", help="Documents with labels to measure on.", show_default=False)],
+    test: options.TestData,
     learner: Annotated[
         str, typer.Option("--learner", help="A network with one vector per document (paper: inceptionxml-lf).")
     ] = "inceptionxml-lf",
@@ -33,9 +33,7 @@ def gandalf(
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the documents per training.")] = 10,
     sample: Annotated[int, typer.Option("--sample", min=2, help="Documents measured on (paper: 50,000).")] = 5000,
     settings: options.Settings = None,
-    png: Annotated[
-        Path | None, typer.Option("--png", help="Draw the figures into this file.", show_default=False)
-    ] = None,
+    png: options.Png = None,
     labels: options.LabelsFile = None,
     text_field: options.TextField = None,
     labels_field: options.LabelsField = None,

@@ -41,6 +41,7 @@ import render_pictures as drawn
 import render_quality as quality
 import render_rare as rare
 import render_scale as scale
+import render_solver as solver
 import render_tailmix as tailmix
 import render_tradeoff as tradeoff
 import render_xda as xda
@@ -102,6 +103,8 @@ def page(all_results: dict[str, Results]) -> str:
             "## Compared with omikuji, PECOS, napkinXC and LibMultiLabel",
             peers.peers_section(all_results["peers"]),
         ]
+    if "solver" in all_results:
+        parts += ["### What bounds training", solver.solver_section(all_results["solver"])]
     if "quality" in all_results:
         parts += ["## From raw text with two commands", quality.quality_section(all_results["quality"])]
     if "tail" in all_results:

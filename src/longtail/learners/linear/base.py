@@ -23,7 +23,7 @@ from longtail.learners.linear.forest import Forests
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
 from longtail.learners.linear.nodes import Documents, Piece, Separators, Task, joined, solve_task
 from longtail.learners.linear.resume import Pieces, packed, unpacked
-from longtail.learners.linear.search import CHUNK, score_row, search, search_row
+from longtail.learners.linear.search import chunks, score_row, search, search_row, size_of
 from longtail.learners.linear.shards import Lists, Part, score_shards
 from longtail.learners.linear.spread import Spread
 from longtail.learners.linear.tasks import batches, cost_of, tasks_of
@@ -140,11 +140,11 @@ class LinearLearner(Learner):
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
 
-        def one(first: int) -> None:
-            last = min(first + CHUNK, n)
+        def one(chunk: tuple[int, int]) -> None:
+            first, last = chunk
             average(*self.lists(rows, first, last, k), self._steps(k), ids[first:last], scores[first:last])
 
-        run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
+        run.map(one, chunks(n, run), cost=size_of, title="Scoring")
         return Scores(ids, scores)
 
     def lists(self, rows: SparseRows, first: int, last: int, k: int) -> Lists:

@@ -29,7 +29,7 @@ from longtail.learners.linear.fastxml_kernels import GrowthOptions, LabelPairs, 
 from longtail.learners.linear.fastxml_solver import L1Options
 from longtail.learners.linear.memory import forest_stages
 from longtail.learners.linear.resume import Pieces
-from longtail.learners.linear.search import CHUNK
+from longtail.learners.linear.search import chunks, size_of
 from longtail.learners.linear.tree import require_starts
 from longtail.part import Arrays, option, prefixed, under
 from longtail.plan import Sizes, Stage
@@ -127,14 +127,14 @@ class FastXML(Learner):
         ids = np.full((n, k), -1, dtype=np.int32)
         scores = np.zeros((n, k), dtype=np.float32)
 
-        def one(first: int) -> None:
-            last = min(first + CHUNK, n)
+        def one(chunk: tuple[int, int]) -> None:
+            first, last = chunk
             own = rows._replace(start=rows.start[first : last + 1])
             leaf = np.empty((self.forest_.trees, last - first), dtype=np.int32)
             route(own, self.forest_, np.zeros(self.n_features_, dtype=np.float32), leaf)
             self._best(leaf, own, ids[first:last], scores[first:last])
 
-        run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
+        run.map(one, chunks(n, run), cost=size_of, title="Scoring")
         return Scores(ids, scores)
 
     def _best(

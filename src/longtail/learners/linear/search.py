@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from longtail.arrays import Floats, Ints, Longs, SparseRows, njit
+from longtail.cluster.blocks import even_blocks
 from longtail.learners.linear.average import average
 from longtail.learners.linear.forest import Forest, tree_at
 from longtail.learners.linear.spread import (
@@ -36,11 +37,28 @@ from longtail.learners.linear.visit import (
     to_scores,
 )  # fmt: skip
 from longtail.learners.linear.weights import COLUMNS, ROWS
+from longtail.run import Run
 
-#: Documents scored together: enough that a node's separators are looked up in for many of them.
+#: Documents scored together, at most: enough that a node's separators are looked up in for many of them.
 CHUNK = 4096
+#: Fewer documents are not shared out: finding a node's separators would take longer than using them.
+SMALLEST_CHUNK = 256
 #: A node's rows are spread over all features if its visitors ask for this share of them, or more.
 WORTH = 0.5
+
+
+def chunks(n: int, run: Run) -> list[tuple[int, int]]:
+    """Documents first..last that are scored together: equally many, and as many times as keep all threads busy.
+
+    What is found does not depend on them: every document is searched by itself.
+    """
+    rounds = -(-n // (CHUNK * run.tasks))
+    count = max(1, -(-n // CHUNK), min(rounds * run.tasks, n // SMALLEST_CHUNK))
+    return even_blocks(np.arange(n + 1), count)
+
+
+def size_of(chunk: tuple[int, int]) -> int:
+    return chunk[1] - chunk[0]
 
 
 class Beams(NamedTuple):

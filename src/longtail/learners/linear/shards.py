@@ -18,7 +18,7 @@ from longtail.errors import UsageError
 from longtail.keep.shard_folders import Shard
 from longtail.learners.linear.average import average, depths
 from longtail.learners.linear.nodes import LevelsTask, NodeTask, Piece, Separators
-from longtail.learners.linear.search import CHUNK
+from longtail.learners.linear.search import chunks, size_of
 from longtail.learners.linear.tree import Shape
 from longtail.run import Run
 from longtail.scores import Scores
@@ -168,11 +168,11 @@ def score_shards(shards: Sequence[LinearLearner], rows: SparseRows, k: int, run:
     """The k best labels by several shards in this process."""
     n, n_labels = rows.n_rows, shards[0].n_labels_
 
-    def one(first: int) -> Scores:
-        last = min(first + CHUNK, n)
+    def one(chunk: tuple[int, int]) -> Scores:
+        first, last = chunk
         return merged([shard.lists(rows, first, last, k) for shard in shards], k, n_labels)
 
-    found = run.map(one, range(0, n, CHUNK), cost=lambda first: min(CHUNK, n - first), title="Scoring")
+    found = run.map(one, chunks(n, run), cost=size_of, title="Scoring")
     return Scores.stacked(found, min(k, n_labels))
 
 

@@ -182,9 +182,9 @@ def test_one_tail_share_everywhere(command: Command, tmp_path: Path) -> None:
         assert json.loads(command("inspect", path, "--json").out)["tail_share"] == 0.5
     plot = command("inspect", tmp_path / "train.svm").out
     assert "tail: 1 labels with 1-5 documents (50%)" in plot and "middle: 1 labels with 6-20 documents (50%)" in plot
-    assert "50% of those seen in training" in command("inspect", tmp_path / "m").out
+    assert "50% of those in use are rare" in command("inspect", tmp_path / "m").out
     again = command("train", tmp_path / "train.svm", "-o", tmp_path / "m", *options, "--overwrite")
-    assert "4 labels, 50% of those seen in training" in again.out
+    assert "4 labels, 50% of those in use are rare" in again.out
 
 
 def test_inspect_a_model(command: Command, model: Path, tmp_path: Path) -> None:

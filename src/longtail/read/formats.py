@@ -99,7 +99,8 @@ def read_source(source: Any, reading: Reading) -> Iterator[Corpus]:
     form = _certain("object", source, reading.options)
     if form is None:
         raise UsageError(
-            f"cannot read a {type(source).__name__}; give a path, a list of paths, or a Hugging Face dataset"
+            f"cannot read a {type(source).__name__}; give a path, a list of paths, or a Hugging Face dataset; "
+            "fit and as_corpus take tables and lists as they are"
         )
     _refuse_encoding(form, "this", reading)
     reading.report.format = form.name

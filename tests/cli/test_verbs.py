@@ -254,3 +254,10 @@ def test_hardware_and_validation_data_that_nothing_uses(command: Command, data: 
         assert refused.code == 2 and f"{option[0]} is for networks" in refused.err
     told = command(*train, "--valid", data / "test.jsonl")
     assert told.code == 0 and "--valid has no effect" in told.err
+
+
+def test_help_shows_no_types_behind_flags(command: Command) -> None:
+    shown = command("train", "--help").out
+    for option in ("--overwrite", "--dry-run", "--skip-bad", "--text-field"):
+        (line,) = [line for line in shown.splitlines() if f" {option} " in line]
+        assert "<" not in line, line

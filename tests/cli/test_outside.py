@@ -53,8 +53,10 @@ def test_the_whole_way_round(data: Path, tmp_path: Path) -> None:
     assert refused.stderr == f"longtail: {tmp_path / 'gone.jsonl'}: no such file\n"
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
-    with subprocess.Popen([sys.executable, "-m", "longtail", "methods"], stdout=-1, stderr=-1) as program:
+@pytest.mark.parametrize("verb", ["methods", "predict"])
+def test_a_reader_that_has_seen_enough_is_no_failure(verb: str, model: Path, data: Path) -> None:
+    arguments = [verb, str(model), str(data / "test.jsonl")] if verb == "predict" else [verb]
+    with subprocess.Popen([sys.executable, "-m", "longtail", *arguments], stdout=-1, stderr=-1) as program:
         assert program.stdout is not None and program.stderr is not None
         program.stdout.close()
         said = program.stderr.read()

@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # typer and rich exit with 1 where a pipe is closed
         return _reader_left()
     except MemoryError:
         return _fail(OUT_OF_MEMORY)

@@ -51,12 +51,8 @@ def allowed_memory(given: str | None, run: Run) -> int | None:
 def stdout_console(pipe_width: int = PIPE_WIDTH) -> Console:
     from rich.console import Console
 
-    class Ours(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # whoever read has seen enough, which is no failure
-
     # a pipe has no width, and a program that reads a table wants whole cells
-    return Ours(highlight=False, width=None if sys.stdout.isatty() else pipe_width)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else pipe_width)
 
 
 def listing(*rows: tuple[str, str]) -> Table:

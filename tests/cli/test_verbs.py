@@ -261,3 +261,8 @@ def test_help_shows_no_types_behind_flags(command: Command) -> None:
     for option in ("--overwrite", "--dry-run", "--skip-bad", "--text-field"):
         (line,) = [line for line in shown.splitlines() if f" {option} " in line]
         assert "<" not in line, line
+
+
+def test_inspect_several_files_as_one(command: Command, data: Path) -> None:
+    one, both = (json.loads(command("inspect", *[data / "train.jsonl"] * n, "--json").out) for n in (1, 2))
+    assert both["documents"] == 2 * one["documents"] and both["labels"] == one["labels"]

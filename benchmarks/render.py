@@ -69,13 +69,17 @@ def tfidf_section(results: Results) -> str:
                 f"| {theirs / ours:.1f} | {each['largest_difference'][what]:.0e} |"
             )
     conditions = (
-        f"{results['corpus']}, {results['threads']} threads for longtail (scikit-learn has one), best of "
+        f"{results['corpus']}, {results['threads']} thread{'s' * (results['threads'] > 1)} for longtail (scikit-learn "
+        f"has one), best of "
         f"{results['repeats']}, wall time. Made by `{results['command']}`."
     )
     if "languages" in results:
         conditions += (
-            " Words as they stand (language none). Times as long with language auto: "
-            + ", ".join(f"{what} {times:.2f}" for what, times in results["languages"]["times_as_long"].items())
+            " Words as they stand (language none). Times as long with language auto, by processor time: "
+            + "; ".join(
+                f"{corpus} {', '.join(f'{what} {times:.2f}' for what, times in found['times_as_long'].items())}"
+                for corpus, found in results["languages"].items()
+            )
             + "."
         )
     return "\n".join([*lines, "", conditions])

@@ -114,7 +114,7 @@ def recipe_section(results: Results) -> str:
         for strength in rows[0]["inverse-propensity"] if rows else ():
             figures = [row["inverse-propensity"][strength] for row in rows]
             default = "" if float(strength) else " (the recipe)"
-            name = f"all three, inverse propensity to the power {strength}{default}"
+            name = f"label-text, inverse propensity to the power {strength}{default}"
             lines.append(f"| {name} | {len(rows)} | {triple(figures, 'P')} | {triple(figures, 'PSP')} |")
         if lines:
             blocks.append(

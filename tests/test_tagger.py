@@ -386,7 +386,7 @@ def test_save_and_load(tagger: Tagger, tmp_path: Path) -> None:
     assert list(again.labels_.names) == list(tagger.labels_.names)
     assert again.labels_.frequency.tolist() == tagger.labels_.frequency.tolist()
     assert Tagger.load(path, verify=False).predict(texts) == tagger.predict(texts)
-    with pytest.raises(UsageError, match="exists"):
+    with pytest.raises(UsageError, match="exists; overwrite=True replaces it"):
         tagger.save(path)
     tagger.save(path, overwrite=True)
 

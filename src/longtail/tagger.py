@@ -287,7 +287,10 @@ class Tagger:
         from longtail.opening import save
 
         self._require_fitted()
-        save(self, path, overwrite=overwrite)
+        try:
+            save(self, path, overwrite=overwrite)
+        except UsageError as error:
+            raise UsageError(str(error).replace("--overwrite", "overwrite=True")) from None
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, threads: int = 0) -> Self:

@@ -186,6 +186,8 @@ def test_texts_in_every_wrapping(form: Any, fitted: LongtailClassifier) -> None:
 
 @pytest.mark.parametrize("form", [pd.DataFrame, lambda X: pd.DataFrame(X).to_numpy()])
 def test_several_columns_of_texts_are_refused(form: Any) -> None:
+    with pytest.raises(ValueError, match="X is a single text: put it into a list"):
+        LongtailClassifier().fit("some text", ["a"])
     with pytest.raises(ValueError, match="several columns, with texts among them"):
         quick().fit(form({"title": TEXTS, "year": [2000] * 60}), LABELS)
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 from pathlib import Path
 
 import pytest
 from cli_helpers import TOPICS, Command, Result, documents, write_jsonl
+
+
+@pytest.fixture(autouse=True)
+def _compiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether kernels are compiled yet changes nothing that is said."""
+    monkeypatch.setattr("longtail.cli.compiling.SECONDS", math.inf)
 
 
 @pytest.fixture

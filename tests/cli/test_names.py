@@ -106,6 +106,16 @@ class TestInspect:
         assert refused.code == 2
         assert refused.line.endswith("has 2 labels like 'fach': 4016397-0 Fachwerk, 4016399-4 Fachwerkbau")
 
+    def test_what_a_label_is_called_comes_before_what_is_above_it(self, command: Command, tmp_path: Path) -> None:
+        write_jsonl(tmp_path / "d.jsonl", [{"text": "a", "labels": ["1", "2", "3"]}] * 3)
+        broader = [{"label": "1", "text": "Bees\nInsects"}, {"label": "2", "text": "Insects\nAnimals"},
+                   {"label": "3", "text": "Ants\nInsects"}]  # fmt: skip
+        write_jsonl(tmp_path / "v.jsonl", broader)
+        asked = command(
+            "inspect", tmp_path / "d.jsonl", "--label", "insects", "--labels", tmp_path / "v.jsonl", "--json"
+        )
+        assert [each["label"] for each in json.loads(asked.out)["labels"]] == ["2"]
+
     def test_the_nearest_is_named(self, command: Command, folder: Path) -> None:
         refused = command("inspect", folder / "with", "--label", "Muzik")
         assert refused.code == 2 and refused.line.endswith("has no label 'Muzik'; did you mean 'Musik'?")

@@ -133,6 +133,25 @@ class TestLines:
             time.sleep(0.2)
         assert re.fullmatch(wanted, lines.said[0]), lines.said[0]
 
+    @pytest.mark.parametrize("total", [40, 40.5])
+    def test_say_no_rate_before_anything_is_done(self, lines: Said, total: float) -> None:
+        run = Run(progress=lines, watch=lines)
+        with run.bar("scoring", total):
+            time.sleep(0.2)
+        assert lines.said[0] == "Scoring 0 %, 1 s so far"
+
+    def test_say_once_that_kernels_are_compiled(self, lines: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+        import numba
+
+        monkeypatch.setattr("longtail.cli.compiling.SECONDS", 0.0)
+        run = Run(progress=lines, watch=lines)
+        with run.stage("features"):
+            for kernel in (numba.njit(lambda x: x + 1), numba.njit(lambda x: x - 1)):
+                kernel(1)
+        assert [each for each in lines.said if "compiling" in each] == [
+            "compiling for this computer, which happens once and may take half a minute"
+        ]
+
     def test_say_how_far_the_whole_command_is(self, lines: Said) -> None:
         lines.follow(plan(read=1, features=1, train=8), 1.0)
         run = Run(progress=lines, watch=lines)

@@ -182,9 +182,9 @@ def test_one_tail_share_everywhere(command: Command, tmp_path: Path) -> None:
         assert json.loads(command("inspect", path, "--json").out)["tail_share"] == 0.5
     plot = command("inspect", tmp_path / "train.svm").out
     assert "tail: 1 labels with 1-5 documents (50%)" in plot and "middle: 1 labels with 6-20 documents (50%)" in plot
-    assert "50% of those seen in training" in command("inspect", tmp_path / "m").out
+    assert "50% of those in use are rare" in command("inspect", tmp_path / "m").out
     again = command("train", tmp_path / "train.svm", "-o", tmp_path / "m", *options, "--overwrite")
-    assert "4 labels, 50% of those seen in training" in again.out
+    assert "4 labels, 50% of those in use are rare" in again.out
 
 
 def test_inspect_a_model(command: Command, model: Path, tmp_path: Path) -> None:
@@ -254,3 +254,15 @@ def test_hardware_and_validation_data_that_nothing_uses(command: Command, data: 
         assert refused.code == 2 and f"{option[0]} is for networks" in refused.err
     told = command(*train, "--valid", data / "test.jsonl")
     assert told.code == 0 and "--valid has no effect" in told.err
+
+
+def test_help_shows_no_types_behind_flags(command: Command) -> None:
+    shown = command("train", "--help").out
+    for option in ("--overwrite", "--dry-run", "--skip-bad", "--text-field"):
+        (line,) = [line for line in shown.splitlines() if f" {option} " in line]
+        assert "<" not in line, line
+
+
+def test_inspect_several_files_as_one(command: Command, data: Path) -> None:
+    one, both = (json.loads(command("inspect", *[data / "train.jsonl"] * n, "--json").out) for n in (1, 2))
+    assert both["documents"] == 2 * one["documents"] and both["labels"] == one["labels"]

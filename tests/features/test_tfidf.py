@@ -371,3 +371,8 @@ def test_like_scikit_learn_on_eurlex57k() -> None:
     ours = Tfidf(min_df=2)
     theirs, Z = reference(texts, 1, min_df=2, max_df=0.5)
     assert_same(ours, ours.fit_transform(texts), theirs, Z)
+
+
+def test_one_document() -> None:
+    with pytest.raises(UsageError, match="a single document is too little to learn from"):
+        Tfidf().fit(["one text about bees"])

@@ -127,6 +127,37 @@ def test_the_same_from_a_workbook_a_database_and_utf16(folder: Path) -> None:
     assert answers[0][0]["label"] == "4006777-4" and answers[0] == answers[1] == answers[2]
 
 
+def test_the_same_from_pieces_and_folders_with_vocabularies_of_all_kinds(folder: Path) -> None:
+    rdflib, parquet = pytest.importorskip("rdflib"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    from longtail import read
+
+    rows = records(TRAINING, 1)
+    texts = [f"{row['Titel']} {row['Beschreibung']}" for row in rows]
+    codes = [row["Schlagwörter"].split("; ") for row in rows]
+    for place in ("stuecke", "texte"):
+        (folder / place).mkdir()
+    for start in range(0, TRAINING, 40):
+        part = {"text": texts[start : start + 40], "labels": codes[start : start + 40]}
+        parquet.write_table(pyarrow.table(part), folder / "stuecke" / f"teil-{start:05}.parquet")
+    for number, (text, labels) in enumerate(zip(texts, codes, strict=True)):
+        lines = "".join(f"<https://d-nb.info/gnd/{code}>\t{SUBJECTS[code][0]}\n" for code in labels)
+        (folder / "texte" / f"{number:03}.txt").write_text(text, encoding="utf-8")
+        (folder / "texte" / f"{number:03}.tsv").write_text(lines, encoding="utf-8")
+    write_skos(folder / "v.ttl")
+    rdflib.Graph().parse(folder / "v.ttl").serialize(folder / "v.rdf", format="xml")
+    names = "".join(f"<https://d-nb.info/gnd/{code}>\t{text}\n" for code, (text, _) in SUBJECTS.items())
+    (folder / "v.tsv").write_text(names, encoding="utf-8")
+    pieces, full = read("stuecke"), read("texte")
+    assert pieces.texts == full.texts == texts and (pieces.Y != full.Y).nnz == 0
+    called = {text for text, _ in SUBJECTS.values()}
+    for vocabulary in ("v.ttl", "v.rdf", "v.tsv"):
+        for data in ("stuecke", "texte"):
+            labels = read(data, labels=vocabulary).labels
+            assert {labels.title(column) for column in range(len(labels.names))} == called, (data, vocabulary)
+
+
 def test_what_goes_wrong_is_said_in_one_line(folder: Path) -> None:
     rows = records(TRAINING, 1)
     other = [{"A": row["Nr"], "B": row["Titel"], "C": row["Schlagwörter"]} for row in rows]
@@ -160,3 +191,41 @@ def test_from_a_data_frame(folder: Path) -> None:
     labels = [row.split("; ") for row in frame["Schlagwörter"]]
     estimator = LongtailClassifier().fit(list(frame["Titel"]), labels)
     assert estimator.score(list(frame["Titel"]), labels) > 0.8
+
+
+def test_every_kind_of_table_gives_the_same(folder: Path) -> None:
+    pandas, polars, arrow, datasets = map(pytest.importorskip, ("pandas", "polars", "pyarrow", "datasets"))
+    from longtail import Tagger
+
+    rows = records(TRAINING, 1)
+    frames = (pandas.DataFrame, polars.DataFrame, polars.LazyFrame)
+    tables = [rows, *(frame(rows) for frame in frames), arrow.Table.from_pylist(rows), datasets.Dataset.from_list(rows)]
+    found = []
+    for table in tables:
+        tagger = Tagger({"part": "bonsai", "trees": 1})
+        tagger.fit(table, text=["Titel", "Beschreibung"], labels="Schlagwörter", separator=";")
+        found.append([(each.label, each.score) for each in tagger.predict(["Honig und Waben"], k=3)[0]])
+    assert found[0][0][0] == "4006777-4" and all(each == found[0] for each in found)
+
+
+def test_habits_of_scikit_learn(folder: Path) -> None:
+    import joblib
+    from sklearn.base import clone
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    from longtail import LongtailClassifier
+
+    rows = records(TRAINING, 1)
+    texts = [f"{row['Titel']} {row['Beschreibung']}" for row in rows]
+    labels = [row["Schlagwörter"].split("; ") for row in rows]
+    plain = LongtailClassifier("parabel", threshold=0.2, threads=1)
+    y = MultiLabelBinarizer().fit_transform(labels)
+    piped = make_pipeline(TfidfVectorizer(), clone(plain)).fit(texts, y)
+    assert piped.predict(["Honig Waben Imkerei"]).tolist() == [[1, 0, 0, 0]]
+    assert cross_val_score(plain, texts, y, cv=3, scoring="f1_micro").min() > 0.8
+    search = GridSearchCV(plain, {"learner__trees": [1, 2]}, cv=KFold(2)).fit(texts, labels)
+    joblib.dump(search.best_estimator_, folder / "kept.joblib")
+    assert joblib.load(folder / "kept.joblib").predict(["Honig Waben Imkerei"]) == [["4006777-4"]]

@@ -122,6 +122,27 @@ def test_the_language_of_the_documents(turtle, tmp_path):
         read(path, labels=f"{turtle}::fr")
 
 
+def test_a_language_that_nothing_tells(turtle, tmp_path):
+    _, report = read_with_report(documents(tmp_path / "d.jsonl", "1", "2", "3", text="other words"), labels=turtle)
+    said = [note for note in report.notes if "label texts are in" in note]
+    assert len(said) == 1 and "as the documents are" not in said[0] and "others: " in said[0]
+
+
+def test_tables_with_addresses_of_labels(tmp_path):
+    path = tmp_path / "v.tsv"
+    path.write_text("<http://ex.org/gnd/1-0>\tcheese\n<http://ex.org/gnd/2-X>\toil\n")
+    corpus, report = read_with_report(documents(tmp_path / "d.jsonl", "1-0", "2-X"), labels=path)
+    assert corpus.labels.texts == ["cheese", "oil"]
+    assert report.notes == [f"labels are found in {path} by the ends of their addresses"]
+
+
+def test_a_file_of_other_labels(tmp_path):
+    path = tmp_path / "v.csv"
+    path.write_text("label,text\nzebra,Zebras\n")
+    _, report = read_with_report(documents(tmp_path / "d.jsonl", "a", "b"), labels=path)
+    assert report.notes == [f"none of 2 labels, such as 'a', is listed in {path}; it has names such as 'zebra'"]
+
+
 def test_progress_of_reading_labels(turtle):
     seen = []
 

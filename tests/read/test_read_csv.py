@@ -120,3 +120,13 @@ def test_written_by_csv_read_back(tmp_path_factory, rows, delimiter):
     corpus = read(path, need_labels=False)
     assert corpus.texts == [text for text, _ in rows]
     assert names_of(corpus) == [sorted(set(names)) for _, names in rows]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "UTF-32", "utf-16-be"])
+def test_an_encoding_that_is_not_the_files(tmp_path, encoding):
+    path = tmp_path / "d.csv"
+    path.write_bytes("text,labels\nKäse,a\n".encode("cp1252"))
+    with pytest.raises(InputError):
+        read(path, encoding=encoding)
+    path.write_bytes("text,labels\nKäse,a\n".encode("utf-16-le"))  # no mark tells the order of bytes
+    assert read(path, encoding="utf-16").texts == ["Käse"]

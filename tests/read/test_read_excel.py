@@ -72,6 +72,18 @@ def test_sheets(tmp_path):
         read(tmp_path / "gone.xlsx::x")
 
 
+def test_the_sheet_with_documents_is_found(tmp_path):
+    notes, first = [["Please read"], ["made in May"]], [[], HEADER, [1, "a", "b", "x"]]
+    path = workbook(tmp_path / "k.xlsx", *notes, title="Notes", Katalog=first)
+    corpus, report = read_with_report(path)
+    assert corpus.ids == ["1"]
+    assert report.notes[0] == "sheet 'Katalog' is read; k.xlsx::SHEET reads another: 'Notes'"
+    assert read(path, text_field="Titel", labels_field="Nr").texts == ["a"], "fields that are asked for count"
+    workbook(path, *notes, title="Notes", more=[["x", "y"]])
+    with pytest.raises(InputError, match=r"k.xlsx::Notes:1: columns are: Please read; name them"):
+        read(path)
+
+
 def test_errors_name_the_row(tmp_path):
     path = workbook(tmp_path / "k.xlsx", ["text", "labels"], ["a", "x"], [], ["b", '["x", ""]'])
     with pytest.raises(InputError, match=r"k.xlsx:4: field 'labels' has an empty label"):

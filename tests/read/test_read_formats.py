@@ -204,3 +204,10 @@ def test_read_is_a_function_and_a_package_in_any_order(tmp_path, first):
         f"assert len(read({str(path)!r})) == len(longtail.read({str(path)!r})) == 1 and j.read_jsonl"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_vocabulary_is_no_corpus(tmp_path):
+    path = tmp_path / "v.ttl"
+    path.write_text("@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n<http://x/1> skos:prefLabel 'a' .\n")
+    with pytest.raises(InputError, match=r"v.ttl: this is a vocabulary: --labels takes it"):
+        read(path)

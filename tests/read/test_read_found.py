@@ -77,6 +77,16 @@ def test_a_german_spreadsheet(tmp_path):
     assert report.summary() == [f"{path}: {note}" for note in report.notes]
 
 
+def test_labels_that_are_kept_whole_are_said(tmp_path):
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(json.dumps({"text": "a", "labels": each}) + "\n" for each in ["bees, whales", "bees"] * 9))
+    corpus, report = read_with_report(path)
+    assert list(corpus.labels.names) == ["bees", "bees, whales"]
+    assert report.notes == ["labels such as 'bees, whales' are kept whole; --separator ',' cuts them"]
+    corpus, report = read_with_report(path, separator=",")
+    assert list(corpus.labels.names) == ["bees", "whales"] and report.notes == []
+
+
 def test_nothing_that_fits(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("Nr,Buch,Inhaltliches,Worte\n1,a,b,c\n")

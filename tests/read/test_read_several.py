@@ -146,3 +146,13 @@ def test_a_folder_of_other_files(tmp_path):
     (tmp_path / "2025.csv").write_text("text,labels\nc,x\n")
     with pytest.raises(InputError, match=r"no data file 'train'"):
         read(tmp_path)
+
+
+def test_an_estimate_looks_where_documents_are_read(tmp_path):
+    for folder in ("train", ".cache/x", "other/below/deep"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "train" / "a.jsonl").write_text("x" * 100)
+    small = corpus_bytes(tmp_path)
+    for path in (".cache/big.jsonl", ".cache/x/big.jsonl", "other/below/deep/big.jsonl"):
+        (tmp_path / path).write_text("x" * 10_000)
+    assert corpus_bytes(tmp_path) == small > 0

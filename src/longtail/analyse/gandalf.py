@@ -27,7 +27,7 @@ from longtail.sparse import rows_of_pairs
 
 if TYPE_CHECKING:
     from longtail.features.tokens import Tokens
-    from longtail.learners.neural.training.module import TrainingData
+    from longtail.learners.neural.training.data import TrainingData
     from longtail.learners.neural.training.network import Network
     from longtail.learners.pipeline import Pipeline
 
@@ -75,8 +75,7 @@ class Epochs(Hook):
         self._measure()
 
     def _measure(self) -> None:
-        from longtail.learners.neural.training.module import best_labels
-        from longtail.learners.neural.training.network import Network
+        from longtail.learners.neural.training.network import Network, best_labels
 
         assert self.network_ is not None
         kept = Network(self.network_.encoder, self.network_.head.folded())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from longtail.learners.neural.training.batches import Batch
-    from longtail.learners.neural.training.module import TrainingData
+    from longtail.learners.neural.training.data import TrainingData
     from longtail.learners.neural.training.network import Network
 
 #: Forms of the loss.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from longtail.features.tokens import Tokens
     from longtail.learners.neural.training.batches import Batch
-    from longtail.learners.neural.training.module import TrainingData
+    from longtail.learners.neural.training.data import TrainingData
     from longtail.learners.neural.training.network import Network
 
 

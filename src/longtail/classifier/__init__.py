@@ -262,6 +262,8 @@ def _corpus(labels: LabelIndex, Y: sp.csr_matrix, X: Any, texts: list[str] | Non
 
 def _texts(X: Any) -> list[str] | None:
     """The texts, or None for a matrix. A matrix with a single column of texts is a list of them."""
+    if isinstance(X, str):
+        raise ValueError('X is a single text: put it into a list, as in ["some text"]')
     if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1 and not sp.issparse(X):
         X = X.iloc[:, 0] if hasattr(X, "iloc") else X[:, 0]
     if getattr(X, "ndim", 1) != 1:

@@ -73,7 +73,9 @@ def _interrupt(*_: object) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     try:
-        code = app(args=list(arguments), prog_name="longtail", standalone_mode=False)
+        command = typer.main.get_command(app)
+        _take_types_off(command)
+        code = command(args=list(arguments), prog_name="longtail", standalone_mode=False)
         sys.stdout.flush()
     except StoppedError as error:
         return _fail(str(error), INTERRUPTED)
@@ -81,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # typer and rich exit with 1 where a pipe is closed
         return _reader_left()
     except MemoryError:
         return _fail(OUT_OF_MEMORY)
@@ -99,6 +101,17 @@ def run(arguments: Sequence[str]) -> int:
     if code == INTERRUPTED:
         return _fail("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _take_types_off(command: Any) -> None:
+    """Help shows no Python types: nothing behind a flag, and one value of options that are given several times."""
+    for parameter in command.params:
+        if parameter.metavar is None and getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.metavar is None and getattr(parameter, "multiple", False):
+            parameter.metavar = "TEXT"
+    for below in getattr(command, "commands", {}).values():
+        _take_types_off(below)
 
 
 def _fail(message: str, code: int = 2) -> int:

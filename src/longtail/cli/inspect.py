@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A data file or folder, or a model directory.", show_default=False)
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", help="Data files or folders, or a model directory.", show_default=False),
     ],
     png: Annotated[
         Path | None,
@@ -58,7 +59,8 @@ def inspect(
         check_output(png, overwrite=overwrite)
     from longtail.describe import is_model
 
-    if is_model(path):
+    path = paths[0]
+    if len(paths) == 1 and is_model(path):
         if png is not None:
             raise UsageError("--png draws the label frequencies of a corpus; this is a model")
         if label:
@@ -68,7 +70,7 @@ def inspect(
         return
     run = start_run(quiet=quiet)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=True)
-    corpus = how.read(path, run)
+    corpus = how.read(paths, run)
     if label:
         _inspect_labels(corpus, label, json, run)
     else:

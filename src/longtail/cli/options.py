@@ -41,7 +41,7 @@ Rare = Annotated[
         metavar="STRENGTH",
         min=0,
         max=10,
-        help="Move rare labels up: 0 is the learner's own order, 1 what PSP@k asks for; 0.3 is a good start. "
+        help="Move rare labels up: 0 is the learner's own order, 1 what PSP@k asks for; 0.2 is a good start. "
         "Works on any model, and takes the place of its own re-ranking.",
         show_default=False,
     ),

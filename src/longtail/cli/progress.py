@@ -39,6 +39,7 @@ class Display(Watch):
         self._thread = threading.local()
         self._resumed = False
         self._before = 0.0  # the share of the last bar that an earlier run did
+        self._hears = False
 
     def follow(self, plan: Plan, read_seconds: float) -> None:
         """From now on there is a plan to say how long all will take."""
@@ -52,6 +53,7 @@ class Display(Watch):
     @contextmanager
     def stage(self, owner: str, name: str) -> Iterator[None]:
         with self._lock:
+            self._hear()
             self._say_resumed()
             if self.ahead is not None:
                 self.ahead.begin(owner, name, time.monotonic())
@@ -81,6 +83,7 @@ class Display(Watch):
     # bars
     def opened(self, bar: _Bar) -> None:
         with self._lock:
+            self._hear()
             bar.state.started = time.monotonic()
             self.bars.append(bar)
             self.changed()
@@ -114,6 +117,14 @@ class Display(Watch):
             self._resumed = False
             whole = self.whole()
             self.say("resumed" if whole is None else f"resumed at {whole[0]:.0%}".replace("%", " %"))
+
+    def _hear(self) -> None:
+        """From when on there is something to compile, which is not imported for this alone."""
+        if not self._hears and "numba" in sys.modules:
+            from longtail.cli.compiling import tell_of_compiling
+
+            self._hears = True
+            tell_of_compiling(self.say)
 
     # for those derived
     def changed(self) -> None:
@@ -190,6 +201,8 @@ def _amounts(bar: Done, now: float) -> str:
     """What is done of what there is to do, and the rate; only whole numbers count something a person knows."""
     assert bar.total
     rate, share = bar.rate(now), f"{100 * bar.done / bar.total:.0f} %"
+    if bar.done <= bar.before:
+        return f"{share}, {duration(now - bar.started)} so far"
     if not isinstance(bar.total, int):
         speed = 100 * rate / bar.total
         return f"{share}, {speed:.1f} % per second" if speed >= 1 else f"{share}, {60 * speed:.1f} % per minute"

@@ -112,8 +112,8 @@ def facts_table(facts: dict[str, Any]) -> Table:
 
 
 def tail_words(share: float) -> str:
-    """The tail share of a label index in words."""
-    return f"{share:.0%} of those seen in training have 1 to 5 documents"
+    """The tail share of a label index in words; labels that training never saw do not count."""
+    return f"{share:.0%} of those in use are rare (1 to 5 documents)"
 
 
 def _figure(value: float) -> str:

@@ -13,7 +13,8 @@ LISTED = 5
 
 
 def find_label(labels: LabelIndex, wanted: str, where: str) -> int:
-    """The column of the one label that is meant: exact name or text first, then whatever the case, then pieces.
+    """The column of the one label that is meant: exact name or text first, then whatever the case, then pieces. One
+    that people call so comes before those with such a line in their text, which may be what is above them.
 
     where  what the labels are of, for messages
     """
@@ -28,8 +29,9 @@ def find_label(labels: LabelIndex, wanted: str, where: str) -> int:
     ]
     for matches in ways if wanted else []:
         found = list(_columns(labels, matches))
-        if len(found) == 1:
-            return found[0]
+        called = [column for column in found if labels.title(column).casefold() == folded]
+        if len(found) == 1 or len(called) == 1:
+            return (called if len(called) == 1 else found)[0]
         if found:
             raise UsageError(f"{where} has {len(found):,} labels like '{wanted}': {listed(labels, found)}")
     texts = [line for text in labels.texts or () for line in text.splitlines()]

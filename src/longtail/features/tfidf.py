@@ -157,6 +157,8 @@ class Tfidf(Features):
                 f"tfidf: none of the {documents} documents has a word of two characters or more; "
                 "is the text field the right one?"
             )
+        if documents == 1:
+            return UsageError("tfidf: a single document is too little to learn from")
         return UsageError(
             f"tfidf: no term is left of {terms}: each is in fewer than {self.min_df} (min_df) or in more than "
             f"{self.max_df:g} (max_df) of the {documents} documents; lower tfidf.min_df or raise tfidf.max_df"

@@ -76,6 +76,8 @@ def to_utf8(
     first = next(blocks, b"")
     mark = next((mark for mark in _MARKS if first.startswith(mark)), b"")
     encoding.name = given or _MARKS.get(mark) or _unmarked_utf16(first) or "utf-8"
+    if not mark and codecs.lookup(encoding.name).name in ("utf-16", "utf-32"):  # Python refuses these without a mark
+        encoding.name = _unmarked_utf16(first) or f"{codecs.lookup(encoding.name).name}-le"
     encoding.found = given is None and not is_utf8(encoding.name)
     if is_utf8(encoding.name):
         first = first.removeprefix(codecs.BOM_UTF8)

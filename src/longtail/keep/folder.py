@@ -66,8 +66,11 @@ class Folder:
     def where(self, name: str) -> str:
         return shown_file(self.shown, name)
 
-    def map(self, name: str, most: int | None = None) -> Bytes:
-        """A plain file's bytes as a memory map; links, pipes and files above `most` bytes are refused."""
+    def map(self, name: str, most: int | None = None, missing: str | None = None) -> Bytes:
+        """A plain file's bytes as a memory map; links, pipes and files above `most` bytes are refused.
+
+        missing  what to say where the file is not there
+        """
         where = self.where(name)
         flags = os.O_RDONLY
         for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
@@ -80,7 +83,7 @@ class Folder:
             else:
                 descriptor = os.open(name, flags, dir_fd=self.descriptor)
         except FileNotFoundError:
-            raise ModelError(f"{where} is missing; {AGAIN}") from None
+            raise ModelError(missing or f"{where} is missing; {AGAIN}") from None
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise ModelError(f"{where} is a link; a model holds only files of its own") from None

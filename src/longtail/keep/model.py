@@ -22,7 +22,7 @@ from longtail import __version__
 from longtail.engines.local import thread_map
 from longtail.errors import LongtailError, ModelError, printable
 from longtail.keep.cache import files_key, is_known
-from longtail.keep.files import atomic_directory, check_output, writing
+from longtail.keep.files import atomic_directory, check_output, shown_directory, writing
 from longtail.keep.folder import AGAIN, Bytes, Folder, let_go, map_file, shown_file
 from longtail.keep.label_arrays import label_arrays, labels_from
 from longtail.keep.label_lines import parse_labels
@@ -209,7 +209,8 @@ def _written(new: Path, labels: LabelIndex, states: Mapping[str, Mapping[str, ND
 
 
 def _load(folder: Folder, *, verify: bool, threads: int) -> Loaded:
-    content = checked_manifest(bytes(folder.map(MANIFEST, MOST_MANIFEST_BYTES)), folder)
+    no_model = f"{shown_directory(folder.shown)} is no longtail model, as it has no {MANIFEST}"
+    content = checked_manifest(bytes(folder.map(MANIFEST, MOST_MANIFEST_BYTES, no_model)), folder)
     maps = {name: folder.map(name) for name in content["files"]}
     for name, entry in content["files"].items():
         size, expected = len(maps[name]), entry["bytes"]

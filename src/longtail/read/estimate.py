@@ -36,12 +36,17 @@ def corpus_bytes(source: str | Path | Sequence[str | Path]) -> int:
         return 0
 
 
-def _folder_bytes(folder: Path) -> int:
-    """What the largest split takes; files that belong to none are taken to be read together."""
+def _folder_bytes(folder: Path, depth: int = 1) -> int:
+    """What the largest split takes; files that belong to none are taken to be read together.
+
+    depth  of the folders below it that are looked into, as splits may have folders of their own
+    """
     sizes: dict[str, int] = {}
     for path in folder.iterdir():
+        if path.name.startswith((".", "_")):
+            continue
         if path.is_dir():
-            sizes[path.name] = _folder_bytes(path)
+            sizes[path.name] = _folder_bytes(path, depth - 1) if depth else 0
         elif path.is_file():
             split = next((split for word in re.split(r"[^a-z]", path.name) if (split := split_of(word))), "")
             group = f"{split}{path.suffix}"

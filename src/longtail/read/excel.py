@@ -14,6 +14,7 @@ from longtail.corpus import Corpus
 from longtail.errors import InputError, first_line, nearest
 from longtail.keep.streams import Stream, bare_name
 from longtail.read.cells import as_text
+from longtail.read.fields import fits
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
 from longtail.read.records import Numbered, read_records, with_columns
@@ -26,6 +27,8 @@ MOST_BYTES, MOST_OTHER, LONGEST_ROW, MOST_PACKED, LARGE = 1 << 31, 1 << 26, 1 <<
 
 #: Rows and columns that Excel has.
 _ROWS, _COLUMNS = 1_048_576, 16_384
+#: Rows in which a header is looked for.
+_NEAR = 20
 
 _CHUNK = 1 << 20
 _END_OF_ROW = re.compile(rb"</(?:\w+:)?(?:row|si)\s*>|<(?:\w+:)?(?:row|si)\b[^<>]*/>")
@@ -52,8 +55,11 @@ def read_excel(path: Path, reading: Reading) -> Iterator[Corpus]:
     yield from read_records(records(), reading)
 
 
-def sheet_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[Any]]]:
-    """(row number, cells) of the rows of a sheet that are not blank, first the header; cells are texts or None."""
+def sheet_rows(path: Path, reading: Reading, *, documents: bool = True) -> Iterator[tuple[int, list[Any]]]:
+    """(row number, cells) of the rows of a sheet that are not blank, first the header; cells are texts or None.
+
+    documents  whether the sheet is to hold documents; then the first one that does is read
+    """
     check_archive(path)
     warnings.filterwarnings("ignore", module="openpyxl")  # of styles and charts, which nobody reads here
     from openpyxl import load_workbook
@@ -64,7 +70,7 @@ def sheet_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[Any]]]:
             path.open("rb") as file,
             closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book,
         ):
-            sheet = _sheet(book, path, reading)
+            sheet = _sheet(book, path, reading, documents)
             total = sheet.max_row
             sheet.reset_dimensions()  # files lie about them
             with reading.run.bar(reading.title, total) as bar:
@@ -83,22 +89,32 @@ def sheet_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[Any]]]:
         raise InputError(reading.report.source, "the sheet is empty")
 
 
-def _sheet(book: Any, path: Path, reading: Reading) -> Any:
-    """The sheet asked for, else the first one that is shown; the report says where others are."""
+def _sheet(book: Any, path: Path, reading: Reading, documents: bool) -> Any:
+    """The sheet asked for, else the first one shown that has columns of documents, else the first one shown; the report
+    says where others are."""
     sheets = {sheet.title: sheet for sheet in book.worksheets}
     if not sheets:
         raise InputError(path, "there is no sheet in the file")
     wanted = reading.inside
     if wanted is None:
         shown = [title for title, sheet in sheets.items() if sheet.sheet_state == "visible"] or list(sheets)
-        wanted = shown[0]
+        fitting = (title for title in shown if fits(_header(sheets[title]), reading.options))
+        wanted = next(fitting, shown[0]) if documents and len(shown) > 1 else shown[0]
         if len(shown) > 1:
-            others = ", ".join(f"'{title}'" for title in shown[1:6])
+            reading.report.source = f"{path}::{wanted}"
+            others = ", ".join(f"'{title}'" for title in [title for title in shown if title != wanted][:5])
             reading.report.notes.append(f"sheet '{wanted}' is read; {path.name}::SHEET reads another: {others}")
     elif wanted not in sheets:
         raise InputError(path, f"no sheet '{wanted}'; {nearest(wanted, sheets)}")
-    reading.report.source = f"{path}::{wanted}" if reading.inside is not None else str(path)
+    else:
+        reading.report.source = f"{path}::{wanted}"
     return sheets[wanted]
+
+
+def _header(sheet: Any) -> list[str]:
+    """The texts of the first row that is not blank, if it stands near the top."""
+    rows = ([_text(cell) for cell in row[:_COLUMNS]] for row in sheet.iter_rows(max_row=_NEAR, values_only=True))
+    return [cell for cell in next((row for row in rows if any(row)), []) if isinstance(cell, str)]
 
 
 def _text(value: Any) -> Any:

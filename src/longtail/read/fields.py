@@ -91,6 +91,13 @@ def find_fields(there: Sequence[str], options: ReadOptions) -> Fields:
     return Fields(text, labels, tuple(known) or _first(names, _table(_IDS), taken=(*text, *labels)))
 
 
+def fits(there: Sequence[str], options: ReadOptions) -> bool:
+    """Whether these are fields of documents: one with the text, and one with labels where these are needed."""
+    found = find_fields(there, options)
+    wanted = (*found.text, *(found.labels if options.need_labels else ()))
+    return bool(found.text and (found.labels or not options.need_labels)) and set(wanted) <= set(there)
+
+
 def is_usual(name: str) -> bool:
     """Whether this is a usual name of a field of any kind."""
     return any(_rank(name, _table(kind)) is not None for kind in (_TITLES, _SUMMARIES, _BODIES, _LABELS, _IDS))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from longtail.errors import InputError, UsageError
 from longtail.keep.streams import Stream, bare_name, open_stream
+from longtail.read import skos
 from longtail.read.annif import is_full_texts, is_short_texts, read_full_texts, read_short_texts
 from longtail.read.csv import is_csv, read_csv
 from longtail.read.excel import ENDINGS as EXCEL
@@ -99,7 +100,8 @@ def read_source(source: Any, reading: Reading) -> Iterator[Corpus]:
     form = _certain("object", source, reading.options)
     if form is None:
         raise UsageError(
-            f"cannot read a {type(source).__name__}; give a path, a list of paths, or a Hugging Face dataset"
+            f"cannot read a {type(source).__name__}; give a path, a list of paths, or a Hugging Face dataset; "
+            "fit and as_corpus take tables and lists as they are"
         )
     _refuse_encoding(form, "this", reading)
     reading.report.format = form.name
@@ -162,6 +164,8 @@ def format_of(stream: Stream, options: ReadOptions) -> Format:
         (form for form in _FILES if form.likely and form.likely(stream, options)), None
     )
     if form is None:
+        if skos.format_of(stream) is not None:
+            raise InputError(stream.name, "this is a vocabulary: --labels takes it, beside a file of documents")
         expected = ", ".join(dict.fromkeys(form.looks for form in _FILES))
         raise InputError(stream.name, f"cannot tell the format; expected one of: {expected}")
     return form

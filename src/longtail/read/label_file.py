@@ -12,7 +12,7 @@ from longtail.keep.encodings import FALLBACK
 from longtail.keep.streams import Stream, bare_name, open_stream
 from longtail.read.builder import joined_text, kind_of, label_name, missing_field
 from longtail.read.flaws import RecordError
-from longtail.read.label_table import LabelTable
+from longtail.read.label_table import LabelTable, ends_of
 from longtail.read.place import INSIDE, Place, place_of
 from longtail.read.skos import FORMATS as RDF_FORMATS
 from longtail.run import Run
@@ -93,7 +93,8 @@ class _Entries:
         for number, text in enumerate(self._texts):
             if text:
                 by_text.setdefault(text, number)
-        others = {"their texts": by_text} if by_text else {}
+        others = {"the ends of their addresses": ends_of(self._names), "their texts": by_text}
+        others = {way: names for way, names in others.items() if names}
         return LabelTable(self._path, self._names, self._texts, other_names=others, remarks=remarks)
 
 
@@ -126,7 +127,8 @@ def _excel_records(place: Place) -> Iterator[tuple[int, Any]]:
     from longtail.read.options import ReadOptions
     from longtail.read.reading import Reading, ReadReport
 
-    rows = sheet_rows(place.path, Reading(ReadOptions(), ReadReport(str(place.path)), read_labels, inside=place.inside))
+    reading = Reading(ReadOptions(), ReadReport(str(place.path)), read_labels, inside=place.inside)
+    rows = sheet_rows(place.path, reading, documents=False)
     _, header = next(rows)
     for line, row in rows:
         yield line, {name: cell for name, cell in zip(header, row, strict=False) if name}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 _WORD = re.compile(r"\w{3,}")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
 #: Documents, characters of each, and labels that are looked at to tell the language of the documents.
 _DOCUMENTS, _CHARACTERS, _LABELS = 2000, 2000, 5000
@@ -48,16 +49,14 @@ class LabelTable:
         if way:
             report.notes.append(f"labels are found in {self.path} by {way}")
         if listed[way] < len(names):
-            count = listed[way] or "none"
-            report.notes.append(f"{count} of {len(names)} labels are listed in {self.path}; the others have no text")
+            report.notes.append(self._missing(names, listed[way]))
         texts = self.texts
         if len(self.languages) > 1:
-            language = self._language([number for number in numbers if number >= 0], documents)
+            language, told = self._language([number for number in numbers if number >= 0], documents)
             texts = self.languages[language]
             others = [f"{self.path}::{other}" for other in self.languages if other != language]
-            report.notes.append(
-                f"label texts are in '{language}', as the documents are; others: {', '.join(others[:6])}"
-            )
+            why = ", as the documents are" if told else ""
+            report.notes.append(f"label texts are in '{language}'{why}; others: {', '.join(others[:6])}")
         return [texts[number] if number >= 0 else "" for number in numbers]
 
     def by_any_name(self) -> dict[str, str]:
@@ -69,8 +68,15 @@ class LabelTable:
                 found.setdefault(name, self.texts[number])
         return {name: text for name, text in found.items() if text}
 
-    def _language(self, numbers: Sequence[int], documents: Iterable[str]) -> str:
-        """The language in which most labels consist of words of the documents; the first one where none does."""
+    def _missing(self, names: Sequence[str], count: int) -> str:
+        if count:
+            return f"{count} of {len(names)} labels are listed in {self.path}; the others have no text"
+        theirs = f"; it has names such as '{self.names[0]}'" if self.names else ""
+        return f"none of {len(names)} labels, such as '{names[0]}', is listed in {self.path}{theirs}"
+
+    def _language(self, numbers: Sequence[int], documents: Iterable[str]) -> tuple[str, bool]:
+        """The language in which most labels consist of words of the documents, and whether it is the only one; the
+        first of several that are as good."""
         words: set[str] = set()
         for _, document in zip(range(_DOCUMENTS), documents, strict=False):
             words.update(_WORD.findall(document[:_CHARACTERS].casefold()))
@@ -82,4 +88,15 @@ class LabelTable:
                 bool(found) and words.issuperset(found) for found in (_WORD.findall(name.casefold()) for name in names)
             )
 
-        return max(self.languages, key=known)
+        counts = {language: known(language) for language in self.languages}
+        best = max(counts, key=lambda language: counts[language])
+        return best, list(counts.values()).count(counts[best]) == 1
+
+
+def ends_of(names: Sequence[str]) -> dict[str, int]:
+    """Numbers of the names that are addresses, by what they end in; the first one of an end counts."""
+    ends: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if _ADDRESS.fullmatch(name):
+            ends.setdefault(re.split("[/#]", name)[-1], number)
+    return ends

@@ -14,7 +14,7 @@ from longtail.read.checks import with_sensible_labels
 from longtail.read.fields import find_fields
 from longtail.read.options import ID_FIELDS
 from longtail.read.reading import Reading
-from longtail.read.separators import DEFAULT, find_separator, shown
+from longtail.read.separators import DEFAULT, find_separator, kept_whole, shown
 
 #: Records looked at before the first is read for good, and characters of theirs.
 SAMPLE, SAMPLE_CHARACTERS = 1000, 1 << 22
@@ -116,9 +116,13 @@ def _with_separator(first: list[Numbered], reading: Reading) -> Reading:
     values = [record[name] for record in mappings for name in options.labels_fields if name in record]
     if any(isinstance(value, list | tuple | Mapping) for value in values):
         return reading
-    sign = find_separator([value for value in values if isinstance(value, str)])
+    texts = [value for value in values if isinstance(value, str)]
+    sign = find_separator(texts)
     if sign is not None:
         reading.report.notes.append(f"labels are separated by {shown(sign)}")
+    elif (kept := kept_whole(texts)) is not None:
+        inside, text = kept
+        reading.report.notes.append(f"labels such as '{text[:60]}' are kept whole; --separator '{inside}' cuts them")
     return reading.changed(separator=sign or DEFAULT)
 
 

@@ -50,6 +50,15 @@ def find_separator(texts: Sequence[str]) -> str | None:
     return weak if share[weak] >= _OFTEN and _cuts_well(cells, weak) else None
 
 
+def kept_whole(texts: Sequence[str]) -> tuple[str, str] | None:
+    """A sign that many labels hold and that might separate them, though nothing says so, and a text with it."""
+    for sign in WEAK:
+        marked = [text for text in texts if sign in text and not _is_written_out(text.strip()) and "://" not in text]
+        if len(marked) >= _OFTEN * len(texts) and marked:
+            return sign, marked[0]
+    return None
+
+
 def _cuts_well(cells: list[str], sign: str) -> bool:
     """Whether what the sign cuts out occurs again more often than whole texts do, or most texts are long lists."""
     marked = [cell for cell in cells if sign in cell]

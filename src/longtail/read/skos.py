@@ -12,7 +12,7 @@ from pathlib import Path
 
 from longtail.errors import InputError, UsageError
 from longtail.keep.streams import Stream, bare_name, open_stream
-from longtail.read.label_table import LabelTable
+from longtail.read.label_table import LabelTable, ends_of
 from longtail.run import Run
 
 #: rdflib's names of the formats, by ending.
@@ -123,17 +123,15 @@ class _Concepts:
 
     def other_names(self, concepts: list[str]) -> dict[str, dict[str, int]]:
         """Names that documents may have instead of addresses; the first concept of a name counts."""
-        ends: dict[str, int] = {}
         notations: dict[str, int] = {}
         preferred: dict[str, int] = {}
         for number, concept in enumerate(concepts):
-            ends.setdefault(re.split("[/#]", concept)[-1], number)
             if concept in self.notations:
                 notations.setdefault(self.notations[concept], number)
             for name in self.names[concept].values():
                 preferred.setdefault(name, number)
         return {
-            "the ends of their addresses": ends,
+            "the ends of their addresses": ends_of(concepts),
             "their notations": notations,
             "their preferred names": preferred,
         }

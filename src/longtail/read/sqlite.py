@@ -12,7 +12,7 @@ from longtail.corpus import Corpus
 from longtail.errors import InputError, first_line, nearest
 from longtail.keep.streams import LONGEST_LINE, Stream
 from longtail.read.cells import as_text
-from longtail.read.fields import find_fields
+from longtail.read.fields import fits
 from longtail.read.flaws import RecordError
 from longtail.read.options import ReadOptions
 from longtail.read.reading import Reading
@@ -91,7 +91,7 @@ def _table(base: sqlite3.Connection, path: Path, reading: Reading) -> str:
         raise InputError(path, "there is no table in the database")
     tables = [name for name, kind in known.items() if kind == "table"]
     if len(tables) > 1:
-        tables = [name for name in tables if _fits(_columns(base, name), reading.options)]
+        tables = [name for name in tables if fits(_columns(base, name), reading.options)]
     if len(tables) != 1:
         raise InputError(
             path, f"say which table, as in {path.name}::{next(iter(known))}; there are: {', '.join(known)}"
@@ -103,12 +103,6 @@ def _table(base: sqlite3.Connection, path: Path, reading: Reading) -> str:
 
 def _columns(base: sqlite3.Connection, table: str) -> list[str]:
     return [str(name) for _, name, *_ in base.execute(f"PRAGMA table_info({_quoted(table)})")]
-
-
-def _fits(columns: list[str], options: ReadOptions) -> bool:
-    fields = find_fields(columns, options)
-    wanted = (*fields.text, *(fields.labels if options.need_labels else ()))
-    return bool(fields.text and (fields.labels or not options.need_labels)) and set(wanted) <= set(columns)
 
 
 def _quoted(name: str) -> str:

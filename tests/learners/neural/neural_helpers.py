@@ -18,9 +18,9 @@ from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.encoders.words import BiLSTM
 from longtail.learners.neural.heads.label_attention import LabelAttention
 from longtail.learners.neural.shortlists.base import SharedLabels
-from longtail.learners.neural.training.module import Checked, Schedule, TrainingData
+from longtail.learners.neural.training.data import Checked, Course, Schedule, TrainingData
 from longtail.learners.neural.training.network import Network
-from longtail.learners.neural.training.trainer import Course, train
+from longtail.learners.neural.training.trainer import train
 from longtail.run import Hardware, Run
 
 DOCUMENTS, LABELS, BATCH = 24, 6, 8

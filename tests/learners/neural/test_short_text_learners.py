@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -568,3 +570,15 @@ def test_gandalfs_rows_are_not_counted_as_documents() -> None:
     learner: Any = tagger.fit(corpus).learner
     alone = corpus.labels.frequency > 3
     assert np.bincount(learner.shortlist.cluster_)[learner.shortlist.cluster_[alone]].tolist() == [1] * int(alone.sum())
+
+
+def test_predicting_does_not_import_what_only_training_needs(tmp_path: Path) -> None:
+    corpus = titles(40)
+    Tagger(LEARNERS["decaf"]).fit(corpus).save(tmp_path / "model")
+    code = (
+        "import sys; from longtail import Tagger; "
+        f"found = Tagger.load({str(tmp_path / 'model')!r}).predict(['some title'], k=1); "
+        "print(len(found), 'lightning' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False", "True"]

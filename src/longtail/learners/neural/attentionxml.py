@@ -28,7 +28,7 @@ from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.memory import grouped, network_stages, token_stage
 from longtail.learners.neural.shortlists.base import Children, LabelChoice, OwnLabels, Shortlist, true_first
 from longtail.learners.neural.shortlists.label_clusters import LabelClusters
-from longtail.learners.neural.training.module import Candidates, best_labels
+from longtail.learners.neural.training.network import Candidates, best_labels
 from longtail.learners.neural.training.task import Task, texts_of
 from longtail.learners.neural.training.weights import weights_of
 from longtail.part import Arrays, option, prefixed, under

@@ -25,10 +25,9 @@ from longtail.learners.base import Learner
 from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
 from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
-from longtail.learners.neural.training.module import Checked, Schedule, TrainingData
+from longtail.learners.neural.training.data import Checked, Course, Schedule, TrainingData
 from longtail.learners.neural.training.network import Network
 from longtail.learners.neural.training.task import Passes, Task, label_texts, texts_of
-from longtail.learners.neural.training.trainer import Course, train
 from longtail.learners.neural.training.weights import fill, filled, own_randomness, weights_of
 from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.plan import Sizes, Stage
@@ -266,6 +265,8 @@ class NeuralLearner(Learner):
             self.encoder.max_length,
             run,
         )
+        from longtail.learners.neural.training.trainer import train
+
         train(network, data, course, hooks, plan, run)  # type: ignore[arg-type]
 
     def key_of(self, task: Task) -> str:

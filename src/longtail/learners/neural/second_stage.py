@@ -28,7 +28,7 @@ from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
 from longtail.learners.neural.training.batches import Batch, KeptVectors, in_length_order, state_tensor, token_tensors
-from longtail.learners.neural.training.module import TrainingData
+from longtail.learners.neural.training.data import TrainingData
 from longtail.learners.neural.training.network import Network
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ class Shortlist(Part, ABC):
 
     def best(self, network: Network, tokens: Tokens, n_labels: int, k: int) -> Scores:
         """The k best labels of each document."""
-        from longtail.learners.neural.training.module import best_labels
+        from longtail.learners.neural.training.network import best_labels
 
         return best_labels(network, tokens, n_labels, k)
 

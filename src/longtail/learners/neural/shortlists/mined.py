@@ -22,8 +22,7 @@ from longtail.learners.neural.heads.base import HeadNetwork
 from longtail.learners.neural.shortlists.base import Children
 from longtail.learners.neural.training.batches import Batch
 from longtail.learners.neural.training.blocks import Residual
-from longtail.learners.neural.training.module import Candidates, best_labels
-from longtail.learners.neural.training.network import Network
+from longtail.learners.neural.training.network import Candidates, Network, best_labels
 from longtail.scores import Scores
 
 #: Documents whose candidates are held at once when scoring.

@@ -3,71 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from lightning import pytorch as lightning
-from numpy.typing import NDArray
 from torch import Tensor
 
 from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
-from longtail.features.tokens import Tokens
-from longtail.learners.neural.training.batches import Batch, Batches, KeptVectors, Share
-from longtail.learners.neural.training.network import Network, score_batches, to_device
+from longtail.learners.neural.training.batches import Batch, Batches, Share
+from longtail.learners.neural.training.data import Schedule, TrainingData
+from longtail.learners.neural.training.network import Network, best_labels, to_device
 from longtail.learners.neural.training.optimiser import RowAdam, clip_norm
 from longtail.scores import Scores
-
-if TYPE_CHECKING:
-    from longtail.learners.neural.shortlists.base import LabelChoice
-
-
-@dataclass(eq=False)
-class Checked:
-    """Documents to check on: with their targets, their tokens, and what frozen layers make of these."""
-
-    corpus: Corpus
-    tokens: Tokens
-    states: NDArray[np.float16] | None = None
-
-
-@dataclass(eq=False)
-class TrainingData:
-    """What one network is trained on.
-
-    choice  which labels each batch's loss is taken over
-    states  what the frozen layers make of the tokens, hidden what an encoder that stands still does, where kept
-    valid   documents to check on
-    """
-
-    tokens: Tokens
-    choice: LabelChoice
-    states: NDArray[np.float16] | None = None
-    valid: Checked | None = None
-    hidden: KeptVectors | None = None
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How the optimiser goes: rates, steps in all and for warming up, clipping, batch size, seed."""
-
-    rate: float
-    word_rate: float
-    label_rate: float
-    decay: float
-    steps: int
-    warm_up: int
-    falling: bool
-    clip: float
-    batch: int
-    seed: int
-
-    def factor(self, step: int) -> float:
-        """Share of the learning rate at a step: rises linearly, then falls linearly to 1 % (or stays)."""
-        rising = min(1.0, (step + 1) / max(1, self.warm_up))
-        return rising * max(0.01, 1 - step / self.steps) if self.falling else rising
 
 
 class Module(lightning.LightningModule):
@@ -170,46 +119,3 @@ def measure(scores: Scores, valid: Corpus, metric: str) -> float:
     name, _, k = metric.partition("@")
     value = evaluate(scores, valid, ks=(int(k),)).to_dict()[f"{name}@{k}"]
     return float(value)
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Labels a document is scored for: (n, S), or None for all; prior (n, S), if given, multiplies probabilities."""
-
-    labels: NDArray[np.int32] | None = None
-    prior: NDArray[np.float32] | None = None
-
-
-def best_labels(
-    network: Network,
-    tokens: Tokens,
-    n_labels: int,
-    k: int,
-    *,
-    states: NDArray[np.float16] | None = None,
-    shown: Candidates | None = None,
-    size: int = 64,
-) -> Scores:
-    """The k best labels of each document, of all or of those it is shown."""
-    shown = shown or Candidates()
-    candidates, prior = shown.labels, shown.prior
-    width = n_labels if candidates is None else candidates.shape[1]
-    k = min(k, width)
-    ids = np.full((len(tokens), k), -1, dtype=np.int32)
-    values = np.zeros((len(tokens), k), dtype=np.float32)
-    training = network.training
-    network.eval()
-    try:
-        for rows, labels, logits in score_batches(
-            network, tokens, n_labels, states=states, candidates=candidates, size=size
-        ):
-            ranked = logits if prior is None else logits.sigmoid() * torch.from_numpy(prior[rows])
-            best, place = ranked.topk(k, dim=1)
-            best = best.sigmoid() if prior is None else best  # of the k best only: labels are many
-            chosen = labels[place] if labels.ndim == 1 else labels.gather(1, place)
-            listed = torch.ones_like(best, dtype=torch.bool) if prior is None else best > 0
-            ids[rows] = torch.where(listed, chosen, -1).numpy()
-            values[rows] = best.clamp_min(1e-30).numpy()
-    finally:
-        network.train(training)
-    return Scores(ids, values).sorted()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch.nn import functional
 from longtail.augment.hooks import NONE, Hooks
 from longtail.features.tokens import Tokens
 from longtail.learners.neural.training.batches import Batch, in_length_order, state_tensor, token_tensors
+from longtail.scores import Scores
 
 if TYPE_CHECKING:
     from longtail.learners.neural.encoders.base import EncoderNetwork
@@ -163,3 +164,46 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
         return batch
     tensors = {name: value.to(device) for name, value in vars(batch).items() if isinstance(value, Tensor)}
     return replace(batch, **tensors)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Labels a document is scored for: (n, S), or None for all; prior (n, S), if given, multiplies probabilities."""
+
+    labels: NDArray[np.int32] | None = None
+    prior: NDArray[np.float32] | None = None
+
+
+def best_labels(
+    network: Network,
+    tokens: Tokens,
+    n_labels: int,
+    k: int,
+    *,
+    states: NDArray[np.float16] | None = None,
+    shown: Candidates | None = None,
+    size: int = 64,
+) -> Scores:
+    """The k best labels of each document, of all or of those it is shown."""
+    shown = shown or Candidates()
+    candidates, prior = shown.labels, shown.prior
+    width = n_labels if candidates is None else candidates.shape[1]
+    k = min(k, width)
+    ids = np.full((len(tokens), k), -1, dtype=np.int32)
+    values = np.zeros((len(tokens), k), dtype=np.float32)
+    training = network.training
+    network.eval()
+    try:
+        for rows, labels, logits in score_batches(
+            network, tokens, n_labels, states=states, candidates=candidates, size=size
+        ):
+            ranked = logits if prior is None else logits.sigmoid() * torch.from_numpy(prior[rows])
+            best, place = ranked.topk(k, dim=1)
+            best = best.sigmoid() if prior is None else best  # of the k best only: labels are many
+            chosen = labels[place] if labels.ndim == 1 else labels.gather(1, place)
+            listed = torch.ones_like(best, dtype=torch.bool) if prior is None else best > 0
+            ids[rows] = torch.where(listed, chosen, -1).numpy()
+            values[rows] = best.clamp_min(1e-30).numpy()
+    finally:
+        network.train(training)
+    return Scores(ids, values).sorted()

@@ -12,7 +12,6 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,8 @@ from longtail.augment.hooks import Hook, TrainingPlan
 from longtail.errors import UsageError
 from longtail.features.pretrained import torch_threads
 from longtail.keep.files import atomic_file
-from longtail.learners.neural.training.module import Module, Schedule, TrainingData
+from longtail.learners.neural.training.data import Course, TrainingData
+from longtail.learners.neural.training.module import Module
 from longtail.learners.neural.training.network import Network
 from longtail.run import Hardware, Run
 
@@ -36,26 +36,6 @@ from longtail.run import Hardware, Run
 CHECKPOINT_SECONDS = 30
 #: Variables that Lightning sets.
 ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "WORLD_SIZE")
-
-
-@dataclass(frozen=True)
-class Course:
-    """How long one network is trained, and what is kept of it on the way.
-
-    metric        what the best epoch is best at, checked after each epoch where there are documents to check on
-    patience      epochs without a better one before training stops, 0 for never
-    average_from  step from which on weights are averaged, every `average_every` steps; None for never
-    checkpoints   a folder for this very fit: one that was interrupted goes on from what it finds there
-    """
-
-    schedule: Schedule
-    epochs: int
-    metric: str = "nDCG@5"
-    patience: int = 0
-    average_from: int | None = None
-    average_every: int = 1
-    title: str = "Training"
-    checkpoints: Path | None = None
 
 
 def train(

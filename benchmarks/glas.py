@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, read_json, rows_of, run_rows
+from common import HELD_OUT, RESULTS, read_json, rows_of, run_rows, source_of
 from longtail import Tagger
 from longtail.run import Run
 from tail import figures
-from tailmix import HELD_OUT, LEARNERS, PLAIN, SEEDS, corpora, source_of
+from tailmix import LEARNERS, PLAIN, SEEDS, corpora
 
 RESULT = RESULTS / "glas.json"
 CORPORA = ("vuln-libraries", "eurlex57k-15k")

@@ -19,18 +19,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import neural_tail
-from common import RESULTS, read_json, rows_of, run_rows
+from common import HELD_OUT, RESULTS, carved, read_json, rows_of, run_rows, source_of
 from longtail import Corpus, Tagger
-from longtail.data.held_out import hold_out
 from longtail.run import Run
 from tail import figures
 
 RESULT = RESULTS / "tailmix.json"
 SEEDS = (0, 1, 2)
-HELD_OUT, SHARE = "-held-out", 0.15
 neural_tail.SUBSETS["eurlex57k-15k"] = ("eurlex57k", 15_000, 0)
 BAG = {"part": "bag"}
 #: The networks, which are to come within two points of P@1 of one-vs-all: (corpus, name) -> learner.
@@ -122,20 +118,11 @@ def rows(*, complete: bool = True) -> list[dict[str, Any]]:
     return rows_of(wanted)
 
 
-def source_of(corpus: str) -> str:
-    return corpus.removesuffix(HELD_OUT)
-
-
 @lru_cache(maxsize=1)
 def corpora(name: str, data: Path) -> tuple[Corpus, Corpus]:
     """What to train on and what to measure on; only labels that a training document has are counted."""
     train, test = neural_tail.corpora(source_of(name), data)
-    if not name.endswith(HELD_OUT):
-        return train, test
-    rest, held = hold_out(train, SHARE, np.random.default_rng(0))
-    rest = rest.counted()
-    rest = rest.columns(np.flatnonzero(rest.labels.frequency))
-    return rest, held.aligned(rest.labels).without_unseen()
+    return carved(train) if name.endswith(HELD_OUT) else (train, test)
 
 
 def tagger_of(row: dict[str, Any]) -> Tagger:

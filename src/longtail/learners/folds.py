@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,10 +37,38 @@ def folds_held_out(rerankers: Sequence[Reranker], documents: int) -> int:
     return FOLDS if documents <= ALL_FOLDS or any(part.all_folds for part in learning) else 1
 
 
-def rows_of_folds(folds: int, documents: int, run: Run) -> list[NDArray[np.int64]]:
-    """The documents of the first so many folds, drawn at random."""
-    parts = np.array_split(run.rng("out-of-fold").permutation(documents), FOLDS)
-    return [np.sort(rows) for rows in parts[:folds] if len(rows)]
+def rows_of_folds(folds: int, plain: Corpus, run: Run) -> list[NDArray[np.int64]]:
+    """The documents of the first so many folds, drawn at random; doubles of a document stay in its fold.
+
+    A learner that has seen a document's double knows its labels, the rarest above all: what it says of rare labels
+    there does not hold for new documents.
+    """
+    group = _doubles(plain)
+    sizes = np.bincount(group, minlength=1)
+    drawn = run.rng("out-of-fold").permutation(len(sizes))
+    # where each fold of equal size ends; a group belongs to the fold in which it begins
+    ends = np.cumsum([len(part) for part in np.array_split(group, FOLDS)])
+    of = np.empty(len(sizes), dtype=np.int64)
+    of[drawn] = np.searchsorted(ends, np.cumsum(sizes[drawn]) - sizes[drawn], side="right")
+    rows = [np.flatnonzero(of[group] == number) for number in range(folds)]
+    return [each for each in rows if len(each)]
+
+
+def _doubles(plain: Corpus) -> NDArray[np.int64]:
+    """A number per document, rising by first sight; the same for documents of equal features, or of equal texts where
+    there are none. Documents without any feature are not doubles, nor is what would be most of a fold."""
+    X, n = plain.X, len(plain)
+    if X is not None:
+        keys = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)]
+    else:
+        keys = [text.encode() for text in plain.texts or [""] * n]
+    known: dict[bytes, int] = {}
+    group = np.arange(n)
+    for row, key in enumerate(keys):
+        group[row] = known.setdefault(key, row) if key else row
+    sizes = np.bincount(group, minlength=n)
+    group = np.where(sizes[group] > n // (2 * FOLDS), np.arange(n), group)
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
 def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus, Folds]:
@@ -51,7 +80,7 @@ def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) 
     augmented  what the learner is trained on: rows that an augmenter made stay in training, but for those made from
                documents that are held out
     """
-    held_out = rows_of_folds(folds_held_out(pipeline.rerank, len(plain)), len(plain), fit.run)
+    held_out = rows_of_folds(folds_held_out(pipeline.rerank, len(plain)), plain, fit.run)
     shortlists = []
     for number, rows in enumerate(held_out):
         fold = fit.child(f"fold/{number}").apart().with_valid(None)

@@ -94,7 +94,8 @@ def headline(results: Results) -> str:
 
 def machine_line(results: Results) -> str:
     machine = results["machine"]
-    return f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}."
+    cores = f"{machine['cores']} core{'' if machine['cores'] == 1 else 's'}"
+    return f"{machine['cpu']}, {cores}, Python {machine['python']}."
 
 
 # tail methods

@@ -9,6 +9,8 @@ from render_pictures import OURS, panels, png
 from render_quality import Results, machine_line, mean_and_spread, tail_groups
 
 CALIBRATION = "calibration"
+#: Rows of a search that are shown, the most.
+SHOWN = 8
 #: Curves of the picture: name, settings in the order of their strength, colour.
 _CURVES = (
     ("inverse-propensity", ["plain", *(f"inverse-propensity {s}" for s in ("0.25", "0.5", "0.75", "1"))], "#E69F00"),
@@ -18,9 +20,9 @@ _CURVES = (
 _POINTS = (
     ("calibrated-propensity", "*", OURS),
     ("ranknet", "s", "#CC79A7"),
-    ("ranknet weighted", "D", "#D55E00"),
+    ("ranknet chosen", "D", "#D55E00"),
     ("calibrated-propensity + ranknet", "P", "#009E73"),
-    ("calibrated-propensity + ranknet weighted", "X", "#56B4E9"),
+    ("calibrated-propensity + ranknet chosen", "X", "#56B4E9"),
 )
 
 
@@ -43,12 +45,23 @@ def _tables(results: Results, *, held_out: bool) -> list[str]:
         if corpus.endswith(HELD_OUT) != held_out or not rows_of:
             continue
         curve = {s: rows for s, rows in rows_of.items() if "ranknet" not in s}
+        said = []
+        if held_out:
+            searched = {s: rows for s, rows in rows_of.items() if s not in curve}
+            kept = {s: rows for s, rows in searched.items() if rows[0]["acted"]["ranknet"]["blocks kept"]}
+            best = sorted(kept, key=lambda s: -sum(beyond_curve(kept[s], curve, m)[0] for m in ("PSP@1", "PSP@5")))
+            rows_of = curve | {s: kept[s] for s in best[:SHOWN]}
+            said = [
+                "",
+                f"Of {len(searched)} settings the blocks of {len(kept)} were kept; the best of these are shown.",
+            ]
         lines = [
             f"**{corpus.removesuffix(HELD_OUT)}, {learner}**{', held out' if held_out else ''}",
             "",
             "| re-ranking | seeds | P@1 | PSP@1 | PSP@5 | beyond the curve: PSP@1, PSP@5 | tail recall@5 | learnt |",
             "|---|--:|--:|--:|--:|--:|--:|---|",
             *(_line(setting, rows, curve) for setting, rows in rows_of.items()),
+            *said,
         ]
         parts.append("\n".join(lines))
     return parts

@@ -316,7 +316,8 @@ def test_tables_of_tailmix() -> None:
 
     def row(corpus: str, setting: str, seed: int, value: float) -> dict[str, Any]:
         names = [f"{metric}@{k}" for metric in ("P", "PSP") for k in (1, 3, 5)]
-        made = {"corpus": corpus, "learner": "bag", "setting": setting, "seed": seed}
+        name = f"{corpus}/bag/{setting}/{seed}"
+        made = {"row": name, "corpus": corpus, "learner": "bag", "setting": setting, "seed": seed}
         return {**made, "figures": dict.fromkeys(names, value), "statistics": {"without_neighbour": 0.25}}
 
     held, test = "vuln-libraries-held-out", "vuln-libraries"
@@ -329,6 +330,8 @@ def test_tables_of_tailmix() -> None:
     assert "| bag: best | 51.50/51.50/51.50 | 51.50/51.50/51.50 | +1.50, +1.50, +1.50 | 25 % |" in (
         render_tailmix.tailmix_search_section(results)
     )
+    missing = len(tailmix.SEARCHED)  # all but the plain row
+    assert f"vuln-libraries, bag: {missing} of {missing + 1} rows" in render_tailmix.tailmix_search_section(results)
     shown = render_tailmix.tailmix_test_section(results)
     assert (
         "| bag: best | 2 | 41.00/41.00/41.00 | 41.00/41.00/41.00 | +1.00 ± 1.41," in shown and "held out" not in shown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
@@ -57,18 +57,27 @@ def rows_of_folds(folds: int, plain: Corpus, run: Run) -> list[NDArray[np.int64]
 def _doubles(plain: Corpus) -> NDArray[np.int64]:
     """A number per document, rising by first sight; the same for documents of equal features, or of equal texts where
     there are none. Documents without any feature are not doubles, nor is what would be most of a fold."""
-    X, n = plain.X, len(plain)
-    if X is not None:
-        keys = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)]
+    n = len(plain)
+    if plain.X is not None:
+        marks, empty = _marks(plain.X), np.diff(plain.X.indptr) == 0
     else:
-        keys = [text.encode() for text in plain.texts or [""] * n]
-    known: dict[bytes, int] = {}
-    group = np.arange(n)
-    for row, key in enumerate(keys):
-        group[row] = known.setdefault(key, row) if key else row
-    sizes = np.bincount(group, minlength=n)
-    group = np.where(sizes[group] > n // (2 * FOLDS), np.arange(n), group)
-    return np.unique(group, return_inverse=True)[1].astype(np.int64)
+        texts = plain.texts or [""] * n
+        marks, empty = np.array([hash(text) for text in texts]), np.array([not text for text in texts])
+    _, first, which = np.unique(marks, return_index=True, return_inverse=True)
+    alone = empty | (np.bincount(which)[which] > n // (2 * FOLDS))
+    return np.unique(np.where(alone, np.arange(n), first[which]), return_inverse=True)[1].astype(np.int64)
+
+
+def _marks(X: sp.csr_matrix) -> NDArray[np.uint64]:
+    """A number per row that equal rows share, whatever the order of their entries; others do but once in 2^64."""
+    bits = X.data.astype(np.float32).view(np.uint32).astype(np.uint64)
+    mixed = (X.indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= bits * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
 
 
 def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus, Folds]:

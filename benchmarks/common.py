@@ -17,6 +17,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from longtail.corpus import Corpus
+from longtail.data.held_out import hold_out
 from longtail.errors import UsageError
 from longtail.run import available_cores
 
@@ -25,6 +29,8 @@ REPOSITORY = HERE.parent
 RESULTS = HERE / "results"
 WORK = HERE / ".work"
 PACKAGES = ("longtail", "numpy", "scipy", "numba")
+#: Corpora of this ending are training documents alone, some of them held out to choose settings on.
+HELD_OUT, SHARE = "-held-out", 0.15
 
 
 def data_folder(given: str | Path | None = None) -> Path:
@@ -35,6 +41,18 @@ def data_folder(given: str | Path | None = None) -> Path:
     if not folder.is_dir():
         raise UsageError(f"no corpora in {folder}; give their folder by --data or LONGTAIL_DATA")
     return folder
+
+
+def source_of(corpus: str) -> str:
+    return corpus.removesuffix(HELD_OUT)
+
+
+def carved(train: Corpus, share: float = SHARE, seed: int = 0) -> tuple[Corpus, Corpus]:
+    """Training documents in two: to train on, and held out; only labels that the former have are counted."""
+    rest, held = hold_out(train, share, np.random.default_rng(seed))
+    rest = rest.counted()
+    rest = rest.columns(np.flatnonzero(rest.labels.frequency))
+    return rest, held.aligned(rest.labels).without_unseen()
 
 
 def machine() -> dict[str, Any]:

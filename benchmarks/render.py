@@ -177,6 +177,7 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
             )
     if "tradeoff" in all_results:
         known["ranknet"] = lambda: tradeoff.tradeoff_section(all_results["tradeoff"])
+        known["ranknet-search"] = lambda: tradeoff.ranknet_search_section(all_results["tradeoff"])
         known["calibration"] = lambda: tradeoff.calibration_section(all_results["tradeoff"])
     if "neural" in all_results:
         for name in ("attentionxml", "tailmix", "mixup", "laroberta"):

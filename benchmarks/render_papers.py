@@ -29,6 +29,7 @@ RUNNERS = {
     "python benchmarks/tail.py": "tail",
     "python benchmarks/tail_rivals.py": "tail_rivals",
     "python benchmarks/label_text.py": "label_text",
+    "python benchmarks/glas.py": "glas",
     "python benchmarks/papers.py xda": "xda",
     "python benchmarks/papers.py lsfa": "lsfa",
 }

@@ -94,7 +94,7 @@ def headline(results: Results) -> str:
 
 def machine_line(results: Results) -> str:
     machine = results["machine"]
-    cores = f"{machine['cores']} core{'s' * (machine['cores'] > 1)}"
+    cores = f"{machine['cores']} core{'' if machine['cores'] == 1 else 's'}"
     return f"{machine['cpu']}, {cores}, Python {machine['python']}."
 
 

@@ -92,7 +92,8 @@ register("fastxml", "learner", f"{_LINEAR}.fastxml:FastXML", "features", "FastXM
 register("pfastrexml", "learner", f"{_LINEAR}.fastxml:PfastreXML", "features", "PfastreXML, Jain et al. 2016",
          "FastXML weighted for rare labels, with a tail term")
 register("proxml", "learner", f"{_LINEAR}.proxml:ProXML", "features", "ProXML, Babbar & Schölkopf 2019",
-         "One sparse separator per label, by an L1 penalty, over all documents")
+         "One sparse separator per label, by an L1 penalty, over all documents; beside one-vs-all on reports of "
+         "vulnerabilities: P@1 -3.3, PSP@5 -4.3")
 register("nearest-documents", "learner", "longtail.learners.nearest_documents:NearestDocuments", "features", "-",
          "Labels of the most similar training documents; for ensembles")
 register("attentionxml", "learner", f"{_NEURAL}.attentionxml:AttentionXML", "texts", "AttentionXML, You et al. 2019",
@@ -166,11 +167,11 @@ register("word-dropout", "augmenter", "longtail.augment.word_noise:WordDropout",
 register("word-swap", "augmenter", "longtail.augment.word_noise:WordSwap", "texts", _TAUG,
          "Noisy copies of tail documents: words change places")
 register("taug", "augmenter", "longtail.augment.taug:Taug", "features", _TAUG,
-         "Decoupled head and tail, input dropout and swap on the tail")
+         "Decoupled head and tail, input dropout and swap on the tail; Bonsai, book titles: P@1 -1.1, PSP@5 +1.0")
 register("gandalf", "augmenter", "longtail.augment.gandalf:Gandalf", "texts", _GANDALF,
-         "Label texts as documents, with correlated labels as soft targets")
+         "Label texts as documents, with correlated labels as soft targets; Parabel, book titles: P@1 +3.0, PSP@5 +5.4")
 register("labelmix", "augmenter", "longtail.augment.labelmix:LabelMix", "texts", _GANDALF,
-         "The text of one of its labels appended to the document")
+         "The text of one of its labels appended to the document; Parabel, book titles: P@1 +0.7, PSP@5 +1.3")
 register("labelmix-tokens", "augmenter", "longtail.augment.labelmix:LabelMixTokens", "tokens", _GANDALF,
          "The same on the fly, inside networks", "neural")
 register("retune", "augmenter", "longtail.augment.retune:Retune", "texts", "-",
@@ -200,11 +201,13 @@ register("local", "generator", "longtail.augment.generate.local:Local", "texts",
 register("encoder-decoder", "generator", "longtail.augment.generate.encoder_decoder:EncoderDecoder", "texts",
          "XDA, Xu et al. 2024", "Gaps filled by a pre-trained T5 or BART with a soft prompt", "neural")
 register("inverse-propensity", "re-ranker", "longtail.rerank.propensity:InversePropensity", "scores", _RANKNET,
-         "Scores multiplied by inverse propensities")
+         "Scores multiplied by inverse propensities; Parabel, book titles: P@1 -0.5, PSP@1 +2.1")
 register("calibrated-propensity", "re-ranker", "longtail.rerank.calibrated_propensity:CalibratedPropensity", "scores",
-         "-", "Calibrated probabilities times a power of inverse propensities, both chosen on held-out documents")
+         "-", "Calibrated probabilities times a power of inverse propensities, both chosen on held-out documents; "
+         "Parabel, book titles: P@1 -0.1, PSP@1 +2.0")
 register("ranknet", "re-ranker", "longtail.rerank.ranknet:RankNet", "scores", _RANKNET,
-         "Residual blocks over the scores, trained with a population-aware loss")
+         "Residual blocks over the scores, trained with a population-aware loss; Parabel, book titles, the best "
+         "setting found: P@1 -0.5, PSP@1 +0.2")
 # fmt: on
 
 

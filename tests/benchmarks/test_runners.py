@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import common
 import glas
 import label_strength
 import label_text
@@ -184,6 +185,40 @@ def test_rows_of_the_trade_off_say_what_the_re_rankers_did(tmp_path: Path, monke
     assert "| ranknet |" in section and "blocks kept" in section
     assert "| eurlex57k, parabel | 3-5 |" in render_tradeoff.calibration_section(results)
     assert render_tradeoff.tradeoff_picture(results)[:4] == b"\x89PNG"
+    held_out = {**results, "rows": [{**row, "corpus": "eurlex57k-held-out"} for row in rows]}
+    assert "Of 4 settings the blocks of " in render_tradeoff.ranknet_search_section(held_out)
+    assert "**eurlex57k, parabel**" not in render_tradeoff.tradeoff_section(held_out)
+
+
+def test_no_two_settings_of_ranknets_search_are_the_same() -> None:
+    made = [repr(parts) for parts in tradeoff.SEARCHED.values()]
+    assert len(set(made)) == len(made) > 90
+    assert [tradeoff.CHOSEN] in tradeoff.SEARCHED.values()
+    assert ["calibrated-propensity", tradeoff.CHOSEN] in tradeoff.SEARCHED.values()
+
+
+def test_how_far_a_point_lies_beyond_a_curve() -> None:
+    def row(precision: float, worth: float, seed: int = 0) -> dict[str, Any]:
+        return {"seed": seed, "figures": {"P@1": precision, "PSP@1": worth}}
+
+    # from (60, 10) over (58, 20) to (50, 22): at P@1 59 a line has 15, at 54 it has 21; a point within does not count
+    curve = {"a": [row(60, 10), row(60, 0, seed=1)], "b": [row(58, 20)], "c": [row(50, 22)], "d": [row(52, 12)]}
+    for precision, worth, beyond in ((59, 16, 1), (54, 20, -1), (58, 20, 0), (61, 11, 1), (49, 23, 1)):
+        assert render_tradeoff.beyond_curve([row(precision, worth)], curve, "PSP@1")[0] == pytest.approx(beyond)
+    # each seed by the curve of its own
+    mean, spread = render_tradeoff.beyond_curve([row(60, 11), row(60, 3, seed=1)], curve, "PSP@1")
+    assert (mean, spread) == pytest.approx((2, 2**0.5))
+
+
+def test_held_out_documents_of_a_corpus() -> None:
+    texts = [f"document {row % 50}" for row in range(100)]  # each twice
+    Y = sp.csr_matrix(np.eye(7, dtype=np.float32)[np.arange(100) % 50 % 7])
+    train = Corpus(Y=Y, labels=LabelIndex([f"label {label}" for label in range(7)]), texts=texts).counted()
+    rest, held = common.carved(train)
+    assert 15 <= len(held) <= 16 and len(rest) + len(held) == 100
+    assert not set(rest.texts or ()) & set(held.texts or ())
+    assert (rest.labels.frequency > 0).all() and held.labels.names == rest.labels.names
+    assert common.source_of("eurlex57k-held-out") == common.source_of("eurlex57k") == "eurlex57k"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +316,8 @@ def test_tables_of_tailmix() -> None:
 
     def row(corpus: str, setting: str, seed: int, value: float) -> dict[str, Any]:
         names = [f"{metric}@{k}" for metric in ("P", "PSP") for k in (1, 3, 5)]
-        made = {"corpus": corpus, "learner": "bag", "setting": setting, "seed": seed}
+        name = f"{corpus}/bag/{setting}/{seed}"
+        made = {"row": name, "corpus": corpus, "learner": "bag", "setting": setting, "seed": seed}
         return {**made, "figures": dict.fromkeys(names, value), "statistics": {"without_neighbour": 0.25}}
 
     held, test = "vuln-libraries-held-out", "vuln-libraries"
@@ -294,6 +330,8 @@ def test_tables_of_tailmix() -> None:
     assert "| bag: best | 51.50/51.50/51.50 | 51.50/51.50/51.50 | +1.50, +1.50, +1.50 | 25 % |" in (
         render_tailmix.tailmix_search_section(results)
     )
+    missing = len(tailmix.SEARCHED)  # all but the plain row
+    assert f"vuln-libraries, bag: {missing} of {missing + 1} rows" in render_tailmix.tailmix_search_section(results)
     shown = render_tailmix.tailmix_test_section(results)
     assert (
         "| bag: best | 2 | 41.00/41.00/41.00 | 41.00/41.00/41.00 | +1.00 ± 1.41," in shown and "held out" not in shown

@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from longtail.corpus import Corpus
 from longtail.data.synthetic import synthetic
 from longtail.evaluate import evaluate
 from longtail.fit import Fit
 from longtail.labels import LabelIndex
-from longtail.learners.folds import ALL_FOLDS, folds_held_out, out_of_fold
+from longtail.learners.folds import ALL_FOLDS, folds_held_out, out_of_fold, rows_of_folds
 from longtail.learners.pipeline import Pipeline
 from longtail.registry import build
-from longtail.rerank.held_out import Folds, HeldOut, known_labels, true_labels, truth_of, without_masked
+from longtail.rerank.held_out import Folds, HeldOut, _found, known_labels, true_labels, truth_of, without_masked
 from longtail.run import Run
 from longtail.scores import Scores
 
@@ -76,6 +78,45 @@ def test_measures_are_those_of_evaluate():
     assert found[0] == pytest.approx(report["P@1"], abs=1e-3)
     for at, k in ((1, 1), (2, 3), (3, 5)):
         assert found[at] == pytest.approx(report[f"PSP@{k}"], abs=1e-3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_places_are_those_of_a_stable_sort(seed):
+    """Ties, padding and lists shorter than five included."""
+    rng = np.random.default_rng(seed)
+    n, k = 7, int(rng.integers(1, 9))
+    F, q = rng.integers(4, size=(n, k)).astype(np.float32), rng.uniform(1, 9, (n, k)).astype(np.float32)
+    truth = rng.random((n, k)) < 0.4
+    ids = np.where(np.arange(k) < rng.integers(k + 1, size=(n, 1)), np.arange(k), -1).astype(np.int32)
+    hits, gains = np.zeros(5), np.zeros(5)
+    for d in range(n):
+        listed = np.flatnonzero(ids[d] >= 0)
+        for place, b in enumerate(listed[np.argsort(-F[d, listed], kind="stable")][:5]):
+            hits[place] += truth[d, b]
+            gains[place] += truth[d, b] * q[d, b]
+    found = _found(F, ids, truth, q)
+    np.testing.assert_allclose(found, (hits, gains), rtol=1e-6)
+
+
+def test_doubles_of_a_document_stay_in_its_fold():
+    corpus = synthetic(documents=300, labels=40, words=400, words_per_document=15, seed=2)
+    apart = rows_of_folds(4, corpus, Run())
+    # without doubles, the drawn documents in equal parts
+    parts = np.array_split(Run().rng("out-of-fold").permutation(300), 4)
+    assert all((np.sort(part) == rows).all() for part, rows in zip(parts, apart, strict=True))
+    doubled = corpus.rows(np.concatenate([np.arange(300), np.arange(100), np.arange(50)]))
+    fold = np.empty(450, dtype=np.int64)
+    for number, rows in enumerate(rows_of_folds(4, doubled, Run())):
+        fold[rows] = number
+        assert abs(len(rows) - 450 / 4) < 5
+    assert (fold[:100] == fold[300:400]).all() and (fold[:50] == fold[400:]).all()
+    texts = Corpus(Y=doubled.Y, labels=doubled.labels, texts=[str(row % 150) for row in range(450)])
+    for rows in rows_of_folds(4, texts, Run()):
+        assert {row % 150 for row in rows.tolist()} == {row % 150 for row in rows if row < 150}
+    # all documents alike: no fold takes them all
+    same = Corpus(Y=doubled.Y, labels=doubled.labels, texts=["same"] * 450)
+    assert [len(rows) for rows in rows_of_folds(4, same, Run())] == [113, 113, 112, 112]
 
 
 def test_out_of_fold_a_label_of_one_document_is_never_true_and_its_fold_knows():

@@ -21,6 +21,10 @@ FLOOR = 1e-6
 MOST_PAIRS = 400_000
 
 
+#: Documents whose columns are made at once: those of all would be large beside everything else.
+AT_ONCE = 1_000
+
+
 class Calibrator:
     """p(label is right | score, rank, training count)."""
 
@@ -33,7 +37,8 @@ class Calibrator:
         present = np.flatnonzero(scores.ids.ravel() >= 0)
         if len(present) > MOST_PAIRS:
             present = np.sort(rng.choice(present, MOST_PAIRS, replace=False))
-        X = self._columns(scores, counts).reshape(-1, 12)[present]
+        row, rank = np.divmod(present, scores.k)
+        X = self._columns(scores.values.ravel()[present], counts.ravel()[present], rank, scores.values[row, 0])
         y = truth.ravel()[present].astype(np.float64)
         self.mean_, self.scale_ = X.mean(axis=0), X.std(axis=0) + 1e-9
         self.coefficients_ = _logistic((X - self.mean_) / self.scale_, y)
@@ -41,17 +46,25 @@ class Calibrator:
 
     def log_probability(self, scores: Scores, counts: NDArray[Any]) -> NDArray[np.float64]:
         """log p of each shortlisted label, (n, k); counts  (n, k); values at padding mean nothing"""
-        X = (self._columns(scores, counts) - self.mean_) / self.scale_
-        return -np.logaddexp(0, -(X @ self.coefficients_[1:] + self.coefficients_[0]))
+        found = np.empty(scores.ids.shape)
+        rank = np.arange(scores.k)
+        for begin in range(0, len(scores), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            values = scores.values[some]
+            X = (self._columns(values, counts[some], rank, values[:, :1]) - self.mean_) / self.scale_
+            found[some] = -np.logaddexp(0, -(X @ self.coefficients_[1:] + self.coefficients_[0]))
+        return found
 
     @staticmethod
-    def _columns(scores: Scores, counts: NDArray[Any]) -> NDArray[np.float64]:
-        """(n, k, 12): powers and products of log-score, log-count and log-rank, and the best log-score."""
-        value = np.clip(scores.values.astype(np.float64), FLOOR, 1)
+    def _columns(
+        values: NDArray[Any], counts: NDArray[Any], rank: NDArray[Any], best: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """(..., 12): powers and products of log-score, log-count and log-rank, and the best log-score of the list."""
+        value = np.clip(values.astype(np.float64), FLOOR, 1)
         s = np.log(value)
         n = np.log(np.maximum(counts, 1))
-        rank = np.broadcast_to(np.log1p(np.arange(scores.k)), s.shape)
-        best = np.broadcast_to(s[:, :1], s.shape)
+        rank = np.broadcast_to(np.log1p(rank), s.shape)
+        best = np.broadcast_to(np.log(np.clip(best.astype(np.float64), FLOOR, 1)), s.shape)
         columns = [s, s * s, s**3, value, n, n * s, n * n, n * value, best, rank, rank * n, rank * s]
         return np.stack(columns, axis=-1)
 

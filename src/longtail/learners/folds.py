@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
@@ -36,10 +37,47 @@ def folds_held_out(rerankers: Sequence[Reranker], documents: int) -> int:
     return FOLDS if documents <= ALL_FOLDS or any(part.all_folds for part in learning) else 1
 
 
-def rows_of_folds(folds: int, documents: int, run: Run) -> list[NDArray[np.int64]]:
-    """The documents of the first so many folds, drawn at random."""
-    parts = np.array_split(run.rng("out-of-fold").permutation(documents), FOLDS)
-    return [np.sort(rows) for rows in parts[:folds] if len(rows)]
+def rows_of_folds(folds: int, plain: Corpus, run: Run) -> list[NDArray[np.int64]]:
+    """The documents of the first so many folds, drawn at random; doubles of a document stay in its fold.
+
+    A learner that has seen a document's double knows its labels, the rarest above all: what it says of rare labels
+    there does not hold for new documents.
+    """
+    group = _doubles(plain)
+    sizes = np.bincount(group, minlength=1)
+    drawn = run.rng("out-of-fold").permutation(len(sizes))
+    # where each fold of equal size ends; a group belongs to the fold in which it begins
+    ends = np.cumsum([len(part) for part in np.array_split(group, FOLDS)])
+    of = np.empty(len(sizes), dtype=np.int64)
+    of[drawn] = np.searchsorted(ends, np.cumsum(sizes[drawn]) - sizes[drawn], side="right")
+    rows = [np.flatnonzero(of[group] == number) for number in range(folds)]
+    return [each for each in rows if len(each)]
+
+
+def _doubles(plain: Corpus) -> NDArray[np.int64]:
+    """A number per document, rising by first sight; the same for documents of equal features, or of equal texts where
+    there are none. Documents without any feature are not doubles, nor is what would be most of a fold."""
+    n = len(plain)
+    if plain.X is not None:
+        marks, empty = _marks(plain.X), np.diff(plain.X.indptr) == 0
+    else:
+        texts = plain.texts or [""] * n
+        marks, empty = np.array([hash(text) for text in texts]), np.array([not text for text in texts])
+    _, first, which = np.unique(marks, return_index=True, return_inverse=True)
+    alone = empty | (np.bincount(which)[which] > n // (2 * FOLDS))
+    return np.unique(np.where(alone, np.arange(n), first[which]), return_inverse=True)[1].astype(np.int64)
+
+
+def _marks(X: sp.csr_matrix) -> NDArray[np.uint64]:
+    """A number per row that equal rows share, whatever the order of their entries; others do but once in 2^64."""
+    bits = X.data.astype(np.float32).view(np.uint32).astype(np.uint64)
+    mixed = (X.indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= bits * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
 
 
 def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus, Folds]:
@@ -51,7 +89,7 @@ def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) 
     augmented  what the learner is trained on: rows that an augmenter made stay in training, but for those made from
                documents that are held out
     """
-    held_out = rows_of_folds(folds_held_out(pipeline.rerank, len(plain)), len(plain), fit.run)
+    held_out = rows_of_folds(folds_held_out(pipeline.rerank, len(plain)), plain, fit.run)
     shortlists = []
     for number, rows in enumerate(held_out):
         fold = fit.child(f"fold/{number}").apart().with_valid(None)

@@ -105,13 +105,10 @@ class HeldOut:
         """P@1, PSP@1, PSP@3, PSP@5, P@3, P@5 of values (n, k) of the listed labels, as shares."""
         if F.size == 0:
             return np.zeros(6)
-        F = np.where(self.scores.ids >= 0, F, -np.inf)
-        best = np.argpartition(-F, min(MOST - 1, F.shape[1] - 1), axis=1)[:, :MOST]
-        order = np.take_along_axis(best, np.argsort(-np.take_along_axis(F, best, 1), axis=1, kind="stable"), 1)
-        hits = np.take_along_axis(self.truth, order, 1)
-        gain = np.where(hits, np.take_along_axis(self.q, order, 1), 0)
-        psp = np.array([gain[:, :k].sum(dtype=np.float64) for k in (1, 3, 5)]) / self._ideals
-        precision = [hits[:, :k].sum(dtype=np.float64) / (k * len(F)) for k in (1, 3, 5)]
+        hits, gains = _found(np.asarray(F, dtype=np.float32), self.scores.ids, self.truth, self.q)
+        sizes = np.array([1, 3, 5])
+        psp = np.cumsum(gains)[sizes - 1] / self._ideals
+        precision = np.cumsum(hits)[sizes - 1] / (sizes * len(F))
         return np.array([precision[0], *psp, *precision[1:]])
 
 
@@ -168,3 +165,29 @@ def _ideal(indptr: Longs, labels: Ints, fold: Longs, q: Floats, out: Floats) -> 
             for place in range(out.shape[1]):
                 if worth > out[d, place]:
                     worth, out[d, place] = out[d, place], worth
+
+
+@njit(nogil=True, cache=True)
+def _found(F: Floats, ids: Ints, truth: Bools, q: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """At each of the first places by F, over all documents: right labels, and what PSP pays for them.
+
+    Of equal values the one that stands first in the shortlist comes first.
+    """
+    hits, gains = np.zeros(MOST), np.zeros(MOST)
+    best = np.zeros(MOST, np.int64)
+    for d in range(len(F)):
+        count = 0
+        for b in range(F.shape[1]):
+            if ids[d, b] < 0 or (count == MOST and F[d, b] <= F[d, best[MOST - 1]]):
+                continue
+            place = count if count < MOST else MOST - 1
+            count = min(count + 1, MOST)
+            while place > 0 and F[d, b] > F[d, best[place - 1]]:
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = b
+        for place in range(count):
+            if truth[d, best[place]]:
+                hits[place] += 1
+                gains[place] += q[d, best[place]]
+    return hits, gains

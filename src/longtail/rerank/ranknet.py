@@ -63,7 +63,7 @@ class RankNet(Reranker):
                        "P and PSP", choices=("psp", "mix"))  # fmt: skip
     learning_rate: float = option(0.01, "of AdaGrad, with one rate per label", low=1e-6)
     epochs: int = option(10, "maximum number of passes over the documents", low=1)
-    patience: int = option(2, "passes without a better validation score before it stops", low=1)
+    patience: int = option(2, "passes with a worse validation score before it stops", low=1)
     A: float = option(0.55, "A of the propensity model (Jain et al. 2016)", low=0, high=10)
     B: float = option(1.5, "B of the propensity model (Jain et al. 2016)", low=0, high=1000)
 
@@ -113,10 +113,11 @@ class RankNet(Reranker):
                 self.losses_.append(self._pass(lists, train, fold, facts, blocks, squares, rng))
                 bar.advance(1)
                 self.after_ = self._worth(held_out, forward(held_out.scores.ids, start, blocks, self._unit()))
-                waited = 0 if self.after_ > best else waited + 1
                 if self.after_ > best:
-                    best, kept = self.after_, Blocks(*(each.copy() for each in blocks))
-                elif waited >= self.patience:
+                    best, kept, waited = self.after_, Blocks(*(each.copy() for each in blocks)), 0
+                # blocks that grow slowly change no order at first: that is no reason to stop
+                waited += self.after_ < best
+                if waited >= self.patience:
                     break
         self.weights_ = Blocks(*(each[:0] for each in blocks)) if kept is None else kept
         self.after_ = best

@@ -61,10 +61,15 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "xda-local-brief": {"filter": False, "copies": 2, "generator": BRIEF},
     "xda-no-prompt-brief": {"filter": False, "copies": 2, "generator": {**BRIEF, "prompt": False}},
 }
-#: Settings searched on held-out documents: what differs from the defaults of xda.
+#: Settings searched on held-out documents: what differs from the defaults of xda, or what stands in its place.
 SEARCHED: dict[str, dict[str, Any]] = {
     **{f"nt-{count}": {"rarest": count} for count in (10, 20, 50)},
     **{f"keep-{share:g}": {"keep": share} for share in (0.25, 0.75)},
+    **{f"copies-{count}": {"copies": count} for count in (8, 16)},
+    **{
+        f"duplicates-masked-{count}": {"part": "retune", "rows": "duplicates", "copies": count, "mask": True}
+        for count in (4, 8)
+    },
     **{f"smoothing-{value:g}": {"smoothing": value} for value in (1e-12, 0.5)},
     **{f"share-{share:g}": {"generator": {"part": "words", "share": share}} for share in (0.3, 0.5)},
     "per-all": {"per": "all"},

@@ -193,6 +193,7 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
         known["lsfa-search"] = partial(lsfa.lsfa_search_section, all_results["lsfa"])
     if "xda" in all_results:
         known["xda"] = partial(xda.xda_section, all_results["xda"])
+        known["xda-held-out"] = partial(xda.held_out_section, all_results["xda"])
         known["lightxml"] = partial(xda.lightxml_section, all_results["xda"])
     if "label-text" in all_results:
         for name in ("gandalf", "labelmix"):

@@ -4,10 +4,11 @@
     python benchmarks/papers.py xda --texts [--data DIR]     twenty generated texts of vuln-libraries, as a table
 
 A row is one (corpus, learner, setting, seed), on one core. Rows of one seed that have the first stage in common train
-it once: it is kept under benchmarks/.work/xda. Recipes, which have no second stage, are trained once, on documents and
-on the copies that bonsai judged. Corpora named -held-out are 80 % of the training documents to train on
-and 20 % to measure on, drawn by the seed: settings are chosen there, never on test documents. Finished rows stay in
-benchmarks/results/xda.json.
+it once: it is kept under benchmarks/.work/xda. LightXML's first stage is that of seed 0 in all rows; the seed is that
+of generator and second stage, and frozen layers read each text once (benchmarks/frozen_states.py). Recipes, which have
+no second stage, are trained once, on documents and on the copies that bonsai judged. Corpora named -held-out are 80 %
+of the training documents to train on and 20 % to measure on, drawn by the seed: settings are chosen there, never on
+test documents. Finished rows stay in benchmarks/results/xda.json.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import sys
 import time
 import tomllib
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +27,13 @@ import numpy as np
 import neural_tail
 import papers
 from common import RESULTS, WORK, data_folder, rows_of, run_rows
+from frozen_states import keep_states
 from longtail import Corpus, Tagger
 from longtail.augment.xda.part import Xda
 from longtail.data.held_out import hold_out
 from longtail.fit import Fit
 from longtail.recipe import Recipe
-from longtail.registry import build
+from longtail.registry import build, name_of
 from longtail.run import Run
 from tail import figures
 
@@ -51,11 +54,22 @@ RECIPES = ("label-trees", "label-text")
 #: Settings of the tables: rows of benchmarks/papers/xda.toml; "plain" is the learner alone.
 TABLE = ("xda", "xda-no-filter", "xda-no-mask", "xda-no-labels")
 CONTROLS = ("xda-retuned", "xda-duplicates", "xda-duplicates-masked")
-NETWORKS = ("xda-local", "xda-no-prompt")
-#: Settings searched on held-out documents: what differs from the defaults of xda.
+#: The rows xda-local and xda-no-prompt with four minutes for the generator in place of twenty, and as many copies as
+#: the filter leaves: beside xda-no-filter.
+BRIEF: dict[str, Any] = {"part": "local", "minutes": 4}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "xda-local-brief": {"filter": False, "copies": 2, "generator": BRIEF},
+    "xda-no-prompt-brief": {"filter": False, "copies": 2, "generator": {**BRIEF, "prompt": False}},
+}
+#: Settings searched on held-out documents: what differs from the defaults of xda, or what stands in its place.
 SEARCHED: dict[str, dict[str, Any]] = {
     **{f"nt-{count}": {"rarest": count} for count in (10, 20, 50)},
     **{f"keep-{share:g}": {"keep": share} for share in (0.25, 0.75)},
+    **{f"copies-{count}": {"copies": count} for count in (8, 16)},
+    **{
+        f"duplicates-masked-{count}": {"part": "retune", "rows": "duplicates", "copies": count, "mask": True}
+        for count in (4, 8)
+    },
     **{f"smoothing-{value:g}": {"smoothing": value} for value in (1e-12, 0.5)},
     **{f"share-{share:g}": {"generator": {"part": "words", "share": share}} for share in (0.3, 0.5)},
     "per-all": {"per": "all"},
@@ -70,7 +84,7 @@ WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     *((corpus, "bonsai", ("plain", *TABLE, *CONTROLS), SEEDS) for corpus in CORPORA),
     *((corpus, "lightxml", ("plain", *TABLE, *CONTROLS), SEEDS) for corpus in CORPORA),
     *((corpus, recipe, ("plain", "xda"), SEEDS) for corpus in CORPORA for recipe in RECIPES),
-    *(("vuln-libraries", learner, NETWORKS, SEEDS[:1]) for learner in ("bonsai", "lightxml")),
+    ("vuln-libraries", "bonsai", tuple(NETWORKS), SEEDS[:1]),
 )
 
 
@@ -97,8 +111,8 @@ def tagger_of(row: dict[str, Any]) -> Tagger:
         return Tagger(recipe.learner, augment=recipe.augment, seed=row["seed"], threads=1)
     if setting == "plain":
         augment: list[Any] = []
-    elif setting in SEARCHED:
-        augment = [{"part": "xda", **SEARCHED[setting]}]
+    elif setting in SEARCHED | NETWORKS:
+        augment = [{"part": "xda", **(SEARCHED | NETWORKS)[setting]}]
     else:
         augment = list(papers.find(setting).augment)
     return Tagger(LEARNERS[row["learner"]], augment=augment, seed=row["seed"], threads=1)
@@ -106,6 +120,9 @@ def tagger_of(row: dict[str, Any]) -> Tagger:
 
 def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     train, test = corpora(row["corpus"], row["seed"], data)
+    if row["learner"].startswith("lightxml"):
+        keep_states()
+        return measure_stages(row, train, test)
     tagger = tagger_of(row)
     run = Run(row["seed"], threads=1, checkpoints=WORK / "xda" / f"{row['corpus']}-{row['learner']}-{row['seed']}")
     start = time.perf_counter()
@@ -117,6 +134,26 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     for part in tagger.augment:
         result["statistics"] = getattr(part, "statistics_", None)
     result["figures"] = figures(tagger.score(test, 100, run=run), test)
+    return result
+
+
+def measure_stages(row: dict[str, Any], train: Corpus, test: Corpus) -> dict[str, Any]:
+    """A network's row: the first stage, of seed 0, from where it is kept, and the second with the row's seed."""
+    tagger = tagger_of(row)
+    folder = WORK / "xda" / f"{row['corpus']}-{row['learner']}"
+    run, first = Run(row["seed"], threads=1), Run(0, threads=1, checkpoints=folder)
+    begun = time.perf_counter()
+    learner = Fit(first).train(tagger.pipeline.learner, train)
+    result = {**row, "first_s": round(time.perf_counter() - begun, 2)}
+    for part in tagger.augment:
+        fit = Fit(replace(run, checkpoints=folder))
+        made = part.judged(train, learner, fit.child(name_of(part)))
+        with run.stage("retune"):
+            learner.retune(replace(made.corpus, labels=train.labels), Fit(run).child("second stage/0").apart())
+        result["statistics"] = getattr(part, "statistics_", None)
+    result["train_s"] = round(time.perf_counter() - begun, 2)
+    result["seconds"] = {name: round(taken, 2) for name, taken in (first.seconds | run.seconds).items()}
+    result["figures"] = figures(learner.score(test, 100, run=run), test)
     return result
 
 

@@ -237,6 +237,17 @@ def test_a_network_of_ones_own(prompt: bool, monkeypatch: pytest.MonkeyPatch) ->
     assert generated(part, corpus, np.arange(6), 1, fit()) == one
 
 
+def test_without_prompt_it_is_the_same_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"steps": 40, "minutes": 0.5, "width": 32, "layers": 1, "vocabulary": 350}
+    with_prompt: Any = Local(**options).opened(topics(), fit())
+    monkeypatch.setattr(Filler, "train", None)  # nothing is trained for the one without
+    without: Any = Local(prompt=False, **options).opened(topics(), fit())
+    assert without.filler.prompt is None and with_prompt.filler.prompt is not None
+    for one, other in zip(with_prompt.filler.model.parameters(), without.filler.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert with_prompt.identity != without.identity, "and texts are kept apart"
+
+
 def test_the_budget_ends_the_training() -> None:
     part = Local(steps=10**6, minutes=0.0, width=16, layers=1, vocabulary=300)
     assert len(generated(part, topics(), np.arange(2), 1, fit())) == 2

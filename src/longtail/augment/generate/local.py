@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,15 +15,16 @@ from longtail.augment.generate.networks import Documents, SpanGenerator
 from longtail.fit import Fit
 from longtail.part import Arrays, option
 
-#: Gaps a text may have, share of the time that goes to the network where a soft prompt follows, and characters of
-#: texts that the tokeniser learns from.
-SENTINELS, NETWORK_SHARE, TOKENISER_CHARACTERS = 32, 0.8, 10_000_000
+#: Gaps a text may have, and characters of texts that the tokeniser learns from.
+SENTINELS, TOKENISER_CHARACTERS = 32, 10_000_000
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 
 
 @dataclass(kw_only=True)
 class Local(SpanGenerator):
     """Fills gaps with a small network that has seen nothing but the corpus."""
+
+    prompt_share: ClassVar[float] = 0.2
 
     rate: float = option(0.05, "learning rate of the soft vectors", low=1e-6, high=10, only={"prompt": True})
     minutes: float = option(20.0, "minutes of training, at most; a fifth of them for the prompt", low=0, high=1e6)
@@ -43,15 +43,13 @@ class Local(SpanGenerator):
         return ""
 
     def base(self, documents: Documents, fit: Fit, until: float) -> tuple[Filler, dict[str, NDArray[Any]]]:
-        began = time.monotonic()
         with fit.run.bar("Tokeniser", None):
             tokeniser = trained_tokeniser(documents, self.vocabulary)
         filler = self._filler(tokeniser)
         optimiser = torch.optim.Adafactor(filler.model.parameters(), lr=self.network_rate)
         batches = endless(lambda rng: documents.drawn(filler, rng), fit.run.rng("local"))
-        late = began + (until - began) * (NETWORK_SHARE if self.prompt else 1)
         with fit.run.bar("Generator", 100) as bar:
-            filler.train(batches, optimiser, self.steps, late, bar)
+            filler.train(batches, optimiser, self.steps, until, bar)
         arrays: dict[str, NDArray[Any]] = {
             f"weight.{name}": tensor.detach().numpy().copy() for name, tensor in filler.model.named_parameters()
         }

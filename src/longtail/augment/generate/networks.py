@@ -24,13 +24,15 @@ from longtail.augment.generate.prompt import DeepPrompt
 from longtail.augment.generate.spans import LABEL_SHARE, Window, cut, label_words, window_of
 from longtail.corpus import Corpus
 from longtail.fit import Fit
-from longtail.part import Arrays, option, prefixed, under
+from longtail.part import Arrays, option
 from longtail.plan import Sizes, Stage
 from longtail.registry import config_of
 from longtail.run import Run
 
 #: What torch and transformers hold, and how many texts a second a small network writes on one core.
 LIBRARIES, TEXTS_PER_SECOND = 420 << 20, 8.0
+#: Options that say nothing of the network below the soft vectors.
+OF_PROMPT = ("prompt", "prompt_length", "rate")
 
 
 @dataclass(kw_only=True)
@@ -39,6 +41,8 @@ class SpanGenerator(Generator):
 
     batch: ClassVar[int] = 16
     libraries: ClassVar[int] = LIBRARIES
+    #: Share of the minutes that goes to soft vectors.
+    prompt_share: ClassVar[float] = 1.0
 
     share: float = option(0.15, "share of the words that is masked (released code: 0.15)", low=0.01, high=0.9)
     labels: str = option("kept", "labels in front of the text: kept whole, masked like any word (as printed), or none "
@@ -87,43 +91,49 @@ class SpanGenerator(Generator):
 
     def opened(self, corpus: Corpus, fit: Fit) -> Writer:
         documents = Documents(corpus, self)
-        key = self._key(corpus, fit.run)
+        with fit.run.stage("generator"), torch_seed(fit.run.seed_of("generator") % (1 << 63), fit.run):
+            filler = self._network(documents, fit)
+            if self.prompt:
+                self._add_prompt(filler, documents, fit)
+        return SpanWriter(documents, filler, fit.run)
+
+    def _network(self, documents: Documents, fit: Fit) -> Filler:
+        """Without soft vectors: with a prompt or not, it is the same network."""
+        key = self._key(documents.corpus, fit.run, without=OF_PROMPT)
         found = kept_arrays(key, fit.run)
         if found is not None:
             with suppress(KeyError, ValueError, RuntimeError), fit.run.earlier():  # else damaged: learnt again
-                return SpanWriter(documents, self._with_prompt(self.restored(under("network", found)), found), fit.run)
-        with fit.run.stage("generator"), torch_seed(fit.run.seed_of("generator") % (1 << 63), fit.run):
-            until = time.monotonic() + 60 * self.minutes
-            filler, kept = self.base(documents, fit, until)
-            arrays = prefixed("network", kept)
-            if self.prompt:
-                arrays["prompt"] = self._train_prompt(filler, documents, fit, until)
-        keep_arrays(key, arrays, fit.run)
-        return SpanWriter(documents, filler, fit.run)
+                return self.restored(found)
+        filler, kept = self.base(documents, fit, self._late(1 - self.prompt_share))
+        if kept:
+            keep_arrays(key, kept, fit.run)
+        return filler
 
-    def _key(self, corpus: Corpus, run: Run) -> str:
+    def _add_prompt(self, filler: Filler, documents: Documents, fit: Fit) -> None:
+        prompt = filler.prompt = DeepPrompt(filler.model, self.prompt_length)
+        filler.model.requires_grad_(False)
+        key = self._key(documents.corpus, fit.run)
+        found = kept_arrays(key, fit.run)
+        if found is not None:
+            with suppress(KeyError, ValueError, RuntimeError), fit.run.earlier(), torch.no_grad():
+                prompt.vectors.copy_(torch.from_numpy(np.array(found["prompt"])))
+                return
+        optimiser = torch.optim.AdamW(prompt.parameters(), lr=self.rate, weight_decay=1e-5)
+        batches = endless(lambda rng: documents.drawn(filler, rng), fit.run.rng("soft prompt"))
+        with fit.run.bar("Soft prompt", 100) as bar:
+            filler.train(batches, optimiser, self.steps, self._late(self.prompt_share), bar)
+        keep_arrays(key, {"prompt": prompt.vectors.detach().numpy()}, fit.run)
+
+    def _late(self, share: float) -> float:
+        return time.monotonic() + 60 * self.minutes * share
+
+    def _key(self, corpus: Corpus, run: Run, without: tuple[str, ...] = ()) -> str:
         """A name that only a network with the same options, trained on the same documents, has."""
         own = corpus.documents_only()
         documents = Corpus(labels=own.labels, Y=own.positives(), texts=own.texts).fingerprint
-        what = [config_of(self), self.origin(), documents, run.seed_of("generator"), run.workers, torch.__version__]
+        options = {name: value for name, value in config_of(self).items() if name not in without}
+        what = [options, self.origin(), documents, run.seed_of("generator"), run.workers, torch.__version__]
         return hashlib.sha256(repr(what).encode("utf-8", "surrogatepass")).hexdigest()
-
-    def _with_prompt(self, filler: Filler, arrays: Arrays) -> Filler:
-        if self.prompt:
-            filler.prompt = DeepPrompt(filler.model, self.prompt_length)
-            with torch.no_grad():
-                filler.prompt.vectors.copy_(torch.from_numpy(np.array(arrays["prompt"])))
-        return filler
-
-    def _train_prompt(self, filler: Filler, documents: Documents, fit: Fit, until: float) -> NDArray[np.float32]:
-        filler.prompt = DeepPrompt(filler.model, self.prompt_length)
-        filler.model.requires_grad_(False)
-        optimiser = torch.optim.AdamW(filler.prompt.parameters(), lr=self.rate, weight_decay=1e-5)
-        batches = endless(lambda rng: documents.drawn(filler, rng), fit.run.rng("soft prompt"))
-        with fit.run.bar("Soft prompt", 100) as bar:
-            filler.train(batches, optimiser, self.steps, until, bar)
-        found: NDArray[np.float32] = filler.prompt.vectors.detach().numpy()
-        return found
 
 
 class Documents:

@@ -137,6 +137,21 @@ def test_draws_are_as_wide_as_their_label() -> None:
     assert min(ratio) > 0.7 and max(ratio) < 1.3, ratio
 
 
+@pytest.mark.parametrize("which", [0, 7, 21, 40, 63])
+def test_draws_are_as_wide_where_a_single_number_of_z_matters(which: int) -> None:
+    """It may lie in none of the few directions that every label is asked by, or in several."""
+    shape = Shape(hidden=24, latent=64, noise=False)
+    prototypes = np.random.default_rng(0).normal(size=(30, WIDTH)).astype(np.float32)
+    made = Pvae(shape, prototypes, np.ones((4, WIDTH), np.float32))
+    with torch.no_grad():
+        others = [column for column in range(64) if column != which]
+        made.network.outer.weight[:, others] = 0
+        made.network.outer.weight[:, which] *= 20
+    drawn = made.draw(np.repeat(np.arange(30), 300), np.random.default_rng(2)).astype(np.float64)
+    varied = drawn.reshape(30, 300, WIDTH).var(axis=1).mean(axis=0)
+    assert np.sqrt(varied).min() > 0.85 and np.sqrt(varied).max() < 1.15, np.sqrt(varied)
+
+
 @pytest.mark.parametrize("values", [np.zeros((40, 3)), np.ones((40, 3)), np.eye(40)])
 def test_labels_that_tell_nothing_about_widths_are_taken_alike(values: Any) -> None:
     features = LabelFeatures(np.arange(21) * 2, values.astype(np.float16))

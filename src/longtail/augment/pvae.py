@@ -40,6 +40,8 @@ UNCERTAIN = 0.3
 WIDEST = 3.0
 #: Features drawn in one go, and numbers that it is asked by how far and how much a label's draws vary.
 CHUNK, DRAWN = 1 << 14, 16
+#: Labels, and draws of each, that tell how much single numbers vary.
+ASKED, OFTEN = 64, 128
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,7 @@ class Pvae:
         Around prototypes that it has not seen, the decoder is off by more than it is for what it learnt from, and
         varies more or less. Both are found from the same few numbers for all labels. These tell little about a single
         number of a single label: how much it varies is taken for a product, of one part per label and one per number.
+        The parts per number are those of many draws of some labels: a few directions of z may be all that matters.
         """
         # at right angles and as long as z is: for a linear decoder and as many of them as z has numbers this is exact
         size = self.shape.latent
@@ -251,9 +254,17 @@ class Pvae:
                 square[own] += np.square(off) / (2 * len(few))
         noise = np.square(self.noise) if self.noisy else np.zeros_like(self.within)
         variance = (np.maximum(square - np.square(centre), 0) + noise) / np.square(self.within)
-        of_label = np.maximum(variance.mean(axis=1, keepdims=True), 1e-12)
-        of_number = np.maximum((variance / of_label).mean(axis=0), 1e-12)
-        return centre, _widened(of_label), _widened(of_number)
+        of_label = _widened(np.maximum(variance.mean(axis=1, keepdims=True), 1e-12))
+        return centre, of_label, self._of_number(of_label, noise)
+
+    def _of_number(self, of_label: NDArray[np.float32], noise: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(width,): what numbers are widened by beside labels, from many draws of some labels."""
+        known, rng, total = np.flatnonzero(self.prototypes.any(axis=1)), np.random.default_rng(1), np.zeros_like(noise)
+        asked = known[np.unique(np.linspace(0, len(known) - 1, ASKED).astype(np.int64))] if len(known) else known
+        for label in asked:
+            normal = rng.standard_normal((OFTEN, self.shape.latent), dtype=np.float32)
+            total += (self._off(np.full(OFTEN, label), normal).var(axis=0) + noise) * np.square(of_label[label])
+        return _widened(np.maximum(total / (max(1, len(asked)) * np.square(self.within)), 1e-12))
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:

@@ -33,13 +33,11 @@ RESULT = RESULTS / "lsfa.json"
 SEEDS = (0, 1, 2)
 CORPORA = neural_tail.CORPORA
 HELD_OUT, SHARE = "-held-out", 0.15
-#: What is set of networks, so that a training takes half a minute of one core: words without an LSTM, fewer passes,
-#: fewer labels per step. On held-out documents this is 1.1 of P@1 below one-vs-all and 5 of PSP@5 above it.
-QUICK: dict[str, Any] = {
-    "encoder": {"part": "bag"},
-    "epochs": 4,
-    "shortlist": {"part": "sampled-labels", "negatives": 200},
-}
+#: What is set of networks, so that a training takes three quarters of a minute of one core: words without an LSTM.
+#: Passes and labels per step are AttentionXML's defaults on corpora of this size. On held-out documents (seed 0) P@1
+#: was 85.6, one-vs-all 87.1; with 200 labels per step it was 85.4 after eight passes, with 800 85.8 after five (59 s),
+#: with dropout of 0.5 or 0.1 84.2 and 85.3.
+QUICK: dict[str, Any] = {"encoder": {"part": "bag"}, "epochs": 6}
 #: Settings of the tables: rows of benchmarks/papers/*.toml.
 SETTINGS = {
     "plain": "attentionxml",
@@ -69,21 +67,15 @@ SEARCHED: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
     "retuned": ({"generator": "none"}, {}),
     "only-retuned": ({"generator": "none"}, None),
     "covariance": ({"generator": "covariance"}, {}),
-    "alpha-0.1": ({}, {"weight": 0.1}),
-    **{f"nt-{count}": ({"threshold": count}, {}) for count in (4, 8)},
-    **{f"na-{count}": ({"times": count}, {}) for count in (2, 50)},
-    "start-0": ({}, {"start": 0.0}),
-    "tau-0.2": ({}, {"temperature": 0.2}),
     # where there is more time
-    "alpha-0.001": ({}, {"weight": 0.001}),
-    "start-0.75": ({}, {"start": 0.75}),
-    "noise": ({"generator": "noise"}, {}),
-    "only-covariance": ({"generator": "covariance"}, None),
-    "nt-50": ({"threshold": 50}, {}),
-    **{f"na-{count}": ({"times": count}, {}) for count in (5, 20)},
+    "alpha-0.1": ({}, {"weight": 0.1}),
+    "start-0": ({}, {"start": 0.0}),
+    **{f"na-{count}": ({"times": count}, {}) for count in (2, 50)},
+    **{f"nt-{count}": ({"threshold": count}, {}) for count in (4, 8, 50)},
+    "tau-0.2": ({}, {"temperature": 0.2}),
     **{f"gamma-{weight:g}": ({"weight": weight}, {}) for weight in (0.3, 3.0)},
 }
-FIRST = tuple(SEARCHED)[:14]
+FIRST = tuple(SEARCHED)[:7]
 CONTROLS = ("retuned", "copies", "noise", "covariance")
 ALONE = ("only-retuned", "only-copies")
 #: What is run, in this order: (corpus, learner, settings, seeds).

@@ -97,6 +97,69 @@ def test_draws_lie_around_prototypes_and_are_as_wide_as_what_was_learnt_from() -
     assert np.mean(off) < np.abs(made.corrections[0][HEAD:]).mean()
 
 
+def unequal(few: int = EACH) -> LabelFeatures:
+    """Labels whose features agree more or less, beside a part that they share: those with long means vary little.
+
+    few  features of the labels that are not learnt from
+    """
+    rng = np.random.default_rng(4)
+    agree = rng.uniform(0.3, 0.95, LABELS)
+    means = rng.normal(size=(LABELS, WIDTH))
+    means *= (np.sqrt(agree) / np.linalg.norm(means, axis=1))[:, None]
+    spread = np.sqrt((1 - agree) / WIDTH)[:, None, None] * np.linspace(0.5, 1.5, WIDTH)
+    values = means[:, None] + spread * rng.normal(size=(LABELS, EACH, WIDTH))
+    kept = [values[label, : EACH if label < HEAD else few] for label in range(LABELS)]
+    start = np.concatenate([[0], np.cumsum([len(each) for each in kept])])
+    return LabelFeatures(start, np.concatenate(kept).astype(np.float16))
+
+
+@pytest.mark.parametrize(("few", "off"), [(EACH, 0.5), (4, 0.95), (1, 1.1)])
+def test_how_much_a_label_varies_is_told_by_its_prototype(few: int, off: float) -> None:
+    """Of labels that were not learnt from; by a few features it is told less well, and by one not at all."""
+    real = unequal().values.astype(np.float64).reshape(LABELS, EACH, WIDTH).var(axis=1, ddof=1)
+    features = unequal(few)
+    within, widths = features.variance(np.arange(HEAD)), features.widths(np.arange(HEAD))
+    one, own = (np.sqrt((within / real * each).mean(axis=1))[HEAD:] for each in (1, np.square(widths)[:, None]))
+    assert np.abs(np.log(own)).mean() < off * np.abs(np.log(one)).mean()
+    assert len(set(widths[HEAD:].tolist())) == (1 if few == 1 else LABELS - HEAD)
+    weights = (features.counts[:HEAD] - 1) / features.freedom(np.arange(HEAD))
+    assert weights @ np.square(widths[:HEAD]) == pytest.approx(1, abs=1e-3), "together they vary as they do"
+
+
+def test_draws_are_as_wide_as_their_label() -> None:
+    features = unequal()
+    made = Pvae.fitted(QUICK, features, np.arange(HEAD), ONE)
+    real = features.values.astype(np.float64).reshape(LABELS, EACH, WIDTH).var(axis=1, ddof=1)
+    ratio = []
+    for label in range(HEAD, LABELS):
+        drawn = made.draw(np.full(1000, label), np.random.default_rng(label)).astype(np.float64)
+        ratio.append(np.sqrt((drawn.var(axis=0) / real[label]).mean()))
+    assert min(ratio) > 0.7 and max(ratio) < 1.3, ratio
+
+
+@pytest.mark.parametrize("which", [0, 7, 21, 40, 63])
+def test_draws_are_as_wide_where_a_single_number_of_z_matters(which: int) -> None:
+    """It may lie in none of the few directions that every label is asked by, or in several."""
+    shape = Shape(hidden=24, latent=64, noise=False)
+    prototypes = np.random.default_rng(0).normal(size=(30, WIDTH)).astype(np.float32)
+    made = Pvae(shape, prototypes, np.ones((4, WIDTH), np.float32))
+    with torch.no_grad():
+        others = [column for column in range(64) if column != which]
+        made.network.outer.weight[:, others] = 0
+        made.network.outer.weight[:, which] *= 20
+    drawn = made.draw(np.repeat(np.arange(30), 300), np.random.default_rng(2)).astype(np.float64)
+    varied = drawn.reshape(30, 300, WIDTH).var(axis=1).mean(axis=0)
+    assert np.sqrt(varied).min() > 0.85 and np.sqrt(varied).max() < 1.15, np.sqrt(varied)
+
+
+@pytest.mark.parametrize("values", [np.zeros((40, 3)), np.ones((40, 3)), np.eye(40)])
+def test_labels_that_tell_nothing_about_widths_are_taken_alike(values: Any) -> None:
+    features = LabelFeatures(np.arange(21) * 2, values.astype(np.float16))
+    widths = features.widths(np.arange(20))
+    assert np.isfinite(widths).all() and widths.min() > 0
+    assert features.widths(np.arange(5)).tolist() == [1] * 20, "too few labels to tell"
+
+
 def test_the_network_has_learnt_something() -> None:
     """What a no-op would not do: unfitted, it makes numbers that vary by themselves."""
     features, _, covariance = gaussians()
@@ -137,7 +200,9 @@ def test_same_seed_same_bytes_and_a_round_trip() -> None:
     drawn = [made.draw(np.arange(LABELS), np.random.default_rng(3)).tobytes() for made in (one, two)]
     again = Pvae.restored(shape, features.prototypes, one.state()).draw(np.arange(LABELS), np.random.default_rng(3))
     assert drawn[0] == drawn[1] == again.tobytes()
-    for name in ("scales", "latent", "network.mean.weight"):
+    old = Pvae.restored(shape, features.prototypes, {n: each for n, each in one.state().items() if n != "widths"})
+    assert set(old.widths.tolist()) == {1.0}, "a model from before labels had widths of their own"
+    for name in ("scales", "widths", "latent", "network.mean.weight"):
         damaged = one.state()[name][:3]
         with pytest.raises(ValueError, match="PVAE"):
             Pvae.restored(shape, features.prototypes, {**one.state(), name: damaged})

@@ -110,6 +110,44 @@ class LabelFeatures:
             total += np.square(piece, dtype=np.float64).sum(axis=0)
         return total / self.freedom(labels)
 
+    def widths(self, labels: NDArray[np.int64]) -> NDArray[np.float32]:
+        """float32 (L,): how much each label's features vary, in units of what some labels' do together (`variance`).
+
+        Where features of a label agree, their mean is long, and they vary little. So the logarithm of the variance is
+        taken for a line over that of the mean's squared length, which these labels tell. A mean of few features is too
+        long, by what it varies itself, and says little: the length is drawn towards that of the other labels, all the
+        way for a label with one feature. Beyond what most of these labels show, the line is not followed.
+        """
+        common, own = float(self.variance(labels).sum()), labels[self.counts[labels] > 1]
+        if len(own) < FEW or not common:
+            return np.ones(len(self.start) - 1, dtype=np.float32)
+        varies, unsure = self._squares(own)
+        length = np.square(self.prototypes, dtype=np.float64).sum(axis=1) - common / np.maximum(self.counts, 1)
+        between, centre = float(length[own].var()), float(length[own].mean())
+        more = np.maximum(self.counts - 1, 0)
+        length = centre + (length - centre) * more / np.maximum(more + unsure / max(between, 1e-12), 1e-12)
+        low, high = np.quantile(length[own], (0.05, 0.95))
+        if high <= 0:
+            return np.ones(len(self.start) - 1, dtype=np.float32)
+        seen = np.log(np.clip(length, max(low, high / 100), high))
+        away = seen - seen[own].mean()
+        slope = away[own] @ np.log(np.maximum(varies, 1e-9 * common)) / max(float(away[own] @ away[own]), 1e-12)
+        found = np.exp(slope * away)
+        return np.sqrt(found / (more[own] / self.freedom(own) @ found[own])).astype(np.float32)
+
+    def _squares(self, labels: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
+        """(len(labels),): variance of each label, over all numbers; and that of the squared length, within labels."""
+        off, length, squared = (np.zeros(len(self.start) - 1) for _ in range(3))
+        for rows, whose in self.chunks(labels):
+            values = self.some(rows)
+            long = np.square(values, dtype=np.float64).sum(axis=1)
+            np.add.at(off, whose, np.square(values - self.prototypes[whose], dtype=np.float64).sum(axis=1))
+            np.add.at(length, whose, long)
+            np.add.at(squared, whose, np.square(long))
+        counts = self.counts[labels]
+        within = squared[labels] - np.square(length[labels]) / counts
+        return off[labels] / (counts - 1), float((np.maximum(within, 0) / (counts - 1)).mean())
+
     def covariance(self, labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """float64 (width, width): the same with what varies together."""
         total = np.zeros((self.width, self.width))

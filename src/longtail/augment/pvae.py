@@ -40,6 +40,8 @@ UNCERTAIN = 0.3
 WIDEST = 3.0
 #: Features drawn in one go, and numbers that it is asked by how far and how much a label's draws vary.
 CHUNK, DRAWN = 1 << 14, 16
+#: Labels, and draws of each, that tell how much single numbers vary.
+ASKED, OFTEN = 64, 128
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,14 @@ class Pvae:
     prototypes  float32 (L, width)
     scales      float32 (4, width): centre and spread of prototypes, centre and spread of what is modelled
     within      float32 (width,): standard deviation within labels of what was learnt from
+    widths      float32 (L,): that of each label, in units of it
     latent      float32 (1 + latent, latent): where z is drawn around, and what standard normal numbers are mixed by
     """
 
     def __init__(self, shape: Shape, prototypes: NDArray[np.float32], scales: NDArray[np.float32]) -> None:
         self.shape, self.prototypes, self.scales = shape, prototypes, scales
         self.within = np.ones(prototypes.shape[1], dtype=np.float32)
+        self.widths = np.ones(len(prototypes), dtype=np.float32)
         self.latent = np.concatenate([np.zeros((1, shape.latent)), np.eye(shape.latent)]).astype(np.float32)
         self.network = Network(prototypes.shape[1], shape).eval()
 
@@ -143,7 +147,9 @@ class Pvae:
         self.network.eval()
         if self.shape.prior == "fitted":
             self.latent = self._fitted_prior(features, train)
-            self.within = np.sqrt(np.maximum(features.variance(np.unique(train[1])), 1e-12)).astype(np.float32)
+            learnt = np.unique(train[1])
+            self.within = np.sqrt(np.maximum(features.variance(learnt), 1e-12)).astype(np.float32)
+            self.widths = features.widths(learnt)
 
     def _fitted_prior(self, features: LabelFeatures, train: Rows) -> NDArray[np.float32]:
         """Mean and covariance of z over what was learnt from: with outliers among them it is wider than N(0, I)."""
@@ -193,7 +199,8 @@ class Pvae:
     def draw(self, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float32]:
         """float32 (m, width): equation 18, and with `noise` what the likelihood varies by around it.
 
-        With a fitted prior draws lie around the prototype and vary as what was learnt from, whichever label it is.
+        With a fitted prior draws lie around the prototype and vary as what was learnt from, more or less by label
+        (`widths`).
         """
         made = np.empty((len(labels), self.prototypes.shape[1]), dtype=np.float32)
         for start in range(0, len(labels), CHUNK):
@@ -203,7 +210,7 @@ class Pvae:
                 off += self.noise * rng.standard_normal(off.shape, dtype=np.float32)
             if self.shape.prior == "fitted":
                 centre, of_label, of_number = self.corrections
-                off = (off - centre[own]) * of_label[own] * of_number
+                off = (off - centre[own]) * (of_label[own] * self.widths[own, None]) * of_number
             made[start : start + len(own)] = self.prototypes[own] + off
         return made
 
@@ -232,6 +239,7 @@ class Pvae:
         Around prototypes that it has not seen, the decoder is off by more than it is for what it learnt from, and
         varies more or less. Both are found from the same few numbers for all labels. These tell little about a single
         number of a single label: how much it varies is taken for a product, of one part per label and one per number.
+        The parts per number are those of many draws of some labels: a few directions of z may be all that matters.
         """
         # at right angles and as long as z is: for a linear decoder and as many of them as z has numbers this is exact
         size = self.shape.latent
@@ -246,15 +254,23 @@ class Pvae:
                 square[own] += np.square(off) / (2 * len(few))
         noise = np.square(self.noise) if self.noisy else np.zeros_like(self.within)
         variance = (np.maximum(square - np.square(centre), 0) + noise) / np.square(self.within)
-        of_label = np.maximum(variance.mean(axis=1, keepdims=True), 1e-12)
-        of_number = np.maximum((variance / of_label).mean(axis=0), 1e-12)
-        return centre, _widened(of_label), _widened(of_number)
+        of_label = _widened(np.maximum(variance.mean(axis=1, keepdims=True), 1e-12))
+        return centre, of_label, self._of_number(of_label, noise)
+
+    def _of_number(self, of_label: NDArray[np.float32], noise: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(width,): what numbers are widened by beside labels, from many draws of some labels."""
+        known, rng, total = np.flatnonzero(self.prototypes.any(axis=1)), np.random.default_rng(1), np.zeros_like(noise)
+        asked = known[np.unique(np.linspace(0, len(known) - 1, ASKED).astype(np.int64))] if len(known) else known
+        for label in asked:
+            normal = rng.standard_normal((OFTEN, self.shape.latent), dtype=np.float32)
+            total += (self._off(np.full(OFTEN, label), normal).var(axis=0) + noise) * np.square(of_label[label])
+        return _widened(np.maximum(total / (max(1, len(asked)) * np.square(self.within)), 1e-12))
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:
         """But for the prototypes."""
         weights = {f"network.{name}": weight.numpy() for name, weight in self.network.state_dict().items()}
-        return {"scales": self.scales, "within": self.within, "latent": self.latent, **weights}
+        return {"scales": self.scales, "within": self.within, "widths": self.widths, "latent": self.latent, **weights}
 
     @classmethod
     def restored(cls, shape: Shape, prototypes: NDArray[np.float32], arrays: Arrays) -> Pvae:
@@ -264,15 +280,18 @@ class Pvae:
         within = np.asarray(arrays["within"])
         if within.shape != scales[0].shape or within.dtype != np.float32 or within.min() <= 0:
             raise ValueError("what features vary by within labels is not what it should be for a PVAE")
+        widths = np.asarray(arrays.get("widths", np.ones(len(prototypes), dtype=np.float32)))  # older models have none
+        if widths.shape != (len(prototypes),) or widths.dtype != np.float32 or widths.min() <= 0:
+            raise ValueError("what features of each label vary by is not what it should be for a PVAE")
         latent = np.asarray(arrays["latent"])
         if latent.shape != (1 + shape.latent, shape.latent) or latent.dtype != np.float32:
             raise ValueError("what z of the PVAE is drawn by is not what it should be")
         kept = under("network", arrays)
         with torch.random.fork_rng(devices=[]):
             made = cls(shape, prototypes, scales)
-        made.latent, made.within = latent, within
+        made.latent, made.within, made.widths = latent, within, widths
         own = made.network.state_dict()
-        if set(own) != set(kept) or len(arrays) != len(kept) + 3:
+        if set(own) != set(kept) or len(arrays) != len(kept) + 3 + ("widths" in arrays):
             raise ValueError("weights of the PVAE are missing or too many")
         for name, weight in own.items():
             if kept[name].shape != tuple(weight.shape) or kept[name].dtype != np.float32:

@@ -132,7 +132,11 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
     Tagger(config).fit(small).score(small, 5)  # compiles, or reads what was compiled
     corpus = opened(row["corpus"])
     load, loaded = os.getloadavg()[0], peak()
-    run, model = Run(), WORK / f"scale-model-{row['row'].replace('/', '-')}"
+    name = row["row"].replace("/", "-")
+    # as the command line does: what is finished is kept in a folder, and mapped from there
+    model, kept = WORK / f"scale-model-{name}", WORK / f"scale-run-{name}"
+    shutil.rmtree(kept, ignore_errors=True)
+    run = Run(checkpoints=kept)
     shard = {} if row["shard"] is None else {"shard": tuple(map(int, row["shard"].split("/")))}
     burnt, started = time.process_time(), time.perf_counter()
     tagger = Tagger(config).fit(corpus, run=run, **shard)
@@ -164,6 +168,7 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
         tagger.score(some, 5)
         times.append(time.perf_counter() - started)
     shutil.rmtree(model)
+    shutil.rmtree(kept, ignore_errors=True)
     return {**found, "predict_ms": 1000 * min(times) / len(some), "shared_mb": shared_megabytes(corpus)}
 
 

@@ -51,7 +51,8 @@ def peers_picture(results: Results) -> bytes | None:
 def peers_figure(results: Results) -> Any | None:
     corpora: dict[str, list[dict[str, Any]]] = {}
     for row in results["rows"]:
-        shown = "failed" not in row and row["part"] == 1 and not row["matched"] and "tail_recall@5" in row
+        learner = row["peer"] not in ("tagger", "command")  # from matrices, as the other systems
+        shown = learner and "failed" not in row and row["part"] == 1 and not row["matched"]
         if shown and not row["corpus"].startswith("synthetic"):
             corpora.setdefault(row["corpus"], []).append(row)
     if not corpora:

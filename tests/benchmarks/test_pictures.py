@@ -53,3 +53,9 @@ def check(content: dict[str, Any]) -> None:
         boxes = [Text.get_window_extent(text) for text in axis.texts]  # without the lines to the marks
         assert len(boxes) == len(axis.collections)
         assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_the_picture_shows_learners_alone() -> None:
+    others = [row(name, one_run()) for name in ("longtail text to names", "longtail train")]
+    figure = pictures.peers_figure(results(row("omikuji parabel 1 tree"), *others))
+    assert [text.get_text() for axis in figure.axes for text in axis.texts] == ["omikuji parabel ×1"]

@@ -78,9 +78,9 @@ def tfidf_section(results: Results) -> str:
             " Words as they stand (language none). Times as long with language auto, by processor time: "
             + "; ".join(
                 f"{corpus} {', '.join(f'{what} {times:.2f}' for what, times in found['times_as_long'].items())}"
-                for corpus, found in results["languages"].items()
+                for corpus, found in results["languages"]["corpora"].items()
             )
-            + "."
+            + f" (`{results['languages']['command']}`)."
         )
     return "\n".join([*lines, "", conditions])
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FOLDS = 4
 #: Up to this many documents all folds are held out in turn; beyond, only the first, unless a re-ranker asks for all.
 ALL_FOLDS = 20_000
+#: Documents whose doubles are looked for at once.
+AT_ONCE = 10_000
 
 
 def folds_held_out(rerankers: Sequence[Reranker], documents: int) -> int:
@@ -70,14 +72,18 @@ def _doubles(plain: Corpus) -> NDArray[np.int64]:
 
 def _marks(X: sp.csr_matrix) -> NDArray[np.uint64]:
     """A number per row that equal rows share, whatever the order of their entries; others do but once in 2^64."""
-    bits = X.data.astype(np.float32).view(np.uint32).astype(np.uint64)
-    mixed = (X.indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= bits * np.uint64(0xC2B2AE3D27D4EB4F)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
+    marks = np.empty(X.shape[0], dtype=np.uint64)
+    for begin in range(0, X.shape[0], AT_ONCE):
+        ends = X.indptr[begin : begin + AT_ONCE + 1]
+        some = slice(ends[0], ends[-1])
+        mixed = (X.indices[some].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= X.data[some].astype(np.float32).view(np.uint32) * np.uint64(0xC2B2AE3D27D4EB4F)
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(32)
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        marks[begin : begin + AT_ONCE] = np.diff(sums[ends - ends[0]])
+    return marks
 
 
 def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus, Folds]:

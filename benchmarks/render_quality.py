@@ -94,7 +94,8 @@ def headline(results: Results) -> str:
 
 def machine_line(results: Results) -> str:
     machine = results["machine"]
-    return f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}."
+    cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
+    return f"{machine['cpu']}, {cores}, Python {machine['python']}."
 
 
 # tail methods

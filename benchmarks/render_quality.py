@@ -94,7 +94,7 @@ def headline(results: Results) -> str:
 
 def machine_line(results: Results) -> str:
     machine = results["machine"]
-    cores = f"{machine['cores']} core{'' if machine['cores'] == 1 else 's'}"
+    cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
     return f"{machine['cpu']}, {cores}, Python {machine['python']}."
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from common import HELD_OUT
 from render_neural import table
 from render_quality import machine_line, mean_and_spread, tail_groups, triple
 
 Results = dict[str, Any]
-HELD_OUT = "-held-out"
+
 NAMES = {
     "plain": "plain",
     "xda": "XDA (default)",

@@ -26,11 +26,10 @@ import numpy as np
 
 import neural_tail
 import papers
-from common import RESULTS, WORK, data_folder, rows_of, run_rows
+from common import HELD_OUT, RESULTS, WORK, carved, data_folder, rows_of, run_rows, source_of
 from frozen_states import keep_states
 from longtail import Corpus, Tagger
 from longtail.augment.xda.part import Xda
-from longtail.data.held_out import hold_out
 from longtail.fit import Fit
 from longtail.recipe import Recipe
 from longtail.registry import build, name_of
@@ -40,7 +39,7 @@ from tail import figures
 RESULT = RESULTS / "xda.json"
 SEEDS = (0, 1, 2)
 CORPORA = neural_tail.CORPORA
-HELD_OUT, SHARE = "-held-out", 0.2
+SHARE = 0.2  # of the training documents, held out
 #: What is changed in LightXML, one at a time.
 CHANGED = ("first", "scale", "64", "random", "all")
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -95,13 +94,8 @@ def rows() -> list[dict[str, Any]]:
 @lru_cache(maxsize=len(SEEDS))
 def corpora(name: str, seed: int, data: Path) -> tuple[Corpus, Corpus]:
     """What to train on and what to measure on; only labels that a training document has are counted."""
-    train, test = neural_tail.corpora(name.removesuffix(HELD_OUT), data)
-    if not name.endswith(HELD_OUT):
-        return train, test
-    rest, held = hold_out(train, SHARE, np.random.default_rng(seed))
-    rest = rest.counted()
-    rest = rest.columns(np.flatnonzero(rest.labels.frequency))
-    return rest, held.aligned(rest.labels).without_unseen()
+    train, test = neural_tail.corpora(source_of(name), data)
+    return carved(train, SHARE, seed) if name.endswith(HELD_OUT) else (train, test)
 
 
 def tagger_of(row: dict[str, Any]) -> Tagger:

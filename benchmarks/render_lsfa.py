@@ -74,7 +74,7 @@ def _times(results: Results, corpora: list[str]) -> list[str]:
         "|---|--:|--:|--:|--:|--:|",
     ]
     for (corpus, _, setting), rows in tail_groups(results).items():
-        found = [row["seconds"] for row in rows if set(PHASES) <= set(row["seconds"])]
+        found = [row["seconds"] for row in rows if set(PHASES) <= set(row.get("seconds", ()))]
         if corpus in corpora and setting == "lsfa" and found:
             first, *later = (mean_and_spread(each[name] for each in found)[0] for name in PHASES)
             shown = " | ".join(f"{seconds:.1f}" for seconds in (first, *later))

@@ -267,12 +267,14 @@ def test_what_is_kept_is_checked(tmp_path: Path) -> None:
         "prototypes": part.prototypes_[:, :3],
         "checks.spread": np.zeros(2),
         "pvae.scales": np.zeros((4, 2), np.float32),
+        "pvae.widths": np.ones(3, np.float32),
     }.items():
         fresh = build(lsfa())
         with pytest.raises(ValueError, match=r"must|PVAE|scales|prototypes"):
             fresh.restore({**part.state(), name: damaged})
     tagger = fitted(lsfa())
-    tagger.augment[0].prototypes_ = tagger.augment[0].prototypes_[:5]
+    part = tagger.augment[0]
+    part.prototypes_, part.source_.widths = part.prototypes_[:5], part.source_.widths[:5]
     tagger.save(tmp_path / "model")
     with pytest.raises(ModelError, match="'lsfa' has 5 labels, the learner has 12"):
         Tagger.load(tmp_path / "model")

@@ -15,7 +15,7 @@ from cli_helpers import documents, write_jsonl
 
 from longtail.cli import progress
 from longtail.cli.ahead import Ahead, Done
-from longtail.cli.progress import Lines, duration
+from longtail.cli.progress import Bars, Lines, duration
 from longtail.plan import Plan, Sizes, Stage
 from longtail.run import Run
 
@@ -140,17 +140,21 @@ class TestLines:
             time.sleep(0.2)
         assert lines.said[0] == "Scoring 0 %, 1 s so far"
 
-    def test_say_once_that_kernels_are_compiled(self, lines: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("watched", [True, False])
+    def test_somebody_who_watches_is_told_once_that_kernels_are_compiled(
+        self, lines: Said, monkeypatch: pytest.MonkeyPatch, *, watched: bool
+    ) -> None:
         import numba
 
+        assert Bars.watched and not Lines.watched
         monkeypatch.setattr("longtail.cli.compiling.SECONDS", 0.0)
+        monkeypatch.setattr(Said, "watched", watched)
         run = Run(progress=lines, watch=lines)
         with run.stage("features"):
             for kernel in (numba.njit(lambda x: x + 1), numba.njit(lambda x: x - 1)):
                 kernel(1)
-        assert [each for each in lines.said if "compiling" in each] == [
-            "compiling for this computer, which happens once and may take half a minute"
-        ]
+        said = "compiling for this computer, which happens once and may take half a minute"
+        assert [each for each in lines.said if "compiling" in each] == [said] * watched
 
     def test_say_how_far_the_whole_command_is(self, lines: Said) -> None:
         lines.follow(plan(read=1, features=1, train=8), 1.0)

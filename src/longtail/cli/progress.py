@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from longtail.cli.ahead import Ahead, Done
 from longtail.run import Watch
@@ -30,6 +30,9 @@ def duration(seconds: float) -> str:
 
 class Display(Watch):
     """Keeps count of bars and stages; what is shown, and when, is said by those derived from it."""
+
+    #: Whether it is said that kernels are compiled: to somebody who is watching.
+    watched: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.ahead: Ahead | None = None
@@ -120,7 +123,7 @@ class Display(Watch):
 
     def _hear(self) -> None:
         """From when on there is something to compile, which is not imported for this alone."""
-        if not self._hears and "numba" in sys.modules:
+        if self.watched and not self._hears and "numba" in sys.modules:
             from longtail.cli.compiling import tell_of_compiling
 
             self._hears = True
@@ -220,6 +223,8 @@ def _count(number: float) -> str:
 
 class Bars(Display):
     """Progress bars with a rate and an end; those under way at the same time share the screen, with one for all."""
+
+    watched = True
 
     def __init__(self) -> None:
         super().__init__()

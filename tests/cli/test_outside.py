@@ -146,3 +146,22 @@ def test_demo(tmp_path: Path) -> None:
     tagged = outside("predict", tmp_path / "model", "-", "-k", 10, input="sort an array\n")
     names = [label["label"] for label in json.loads(tagged.stdout)["labels"]]
     assert any("sort" in name for name in names)
+
+
+def test_a_program_that_ends_itself_is_no_closed_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Lightning does: an exit with a code is not taken for a reader that left, which would be 0."""
+    import typer
+
+    from longtail import cli
+
+    def ends(**_: object) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(
+        typer.main,
+        "get_command",
+        lambda app: type("Command", (), {"params": [], "__call__": lambda self, **given: ends(**given)})(),
+    )
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["methods"])
+    assert ended.value.code == 3

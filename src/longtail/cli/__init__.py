@@ -83,8 +83,12 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
-    except (BrokenPipeError, SystemExit):  # typer and rich exit with 1 where a pipe is closed
+    except BrokenPipeError:
         return _reader_left()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer and rich exit with 1 where a pipe is closed
+            return _reader_left()
+        raise
     except MemoryError:
         return _fail(OUT_OF_MEMORY)
     except OSError as error:

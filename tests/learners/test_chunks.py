@@ -27,7 +27,8 @@ def test_chunks_cover_all_documents_evenly_and_keep_all_threads_busy(n: int, thr
 
 def test_two_threads_get_as_much_each() -> None:
     assert search.chunks(5188, Run(threads=2)) == [(0, 2594), (2594, 5188)]
-    assert len(search.chunks(19_949, Run(threads=2))) == 6
+    assert len(search.chunks(19_949, Run(threads=2))) == 2
+    assert len(search.chunks(30_000, Run(threads=2))) == 4
     assert search.chunks(100, Run(threads=2)) == [(0, 100)]
 
 

@@ -10,8 +10,8 @@ A block in README.md, docs or docs/methods is filled when it is marked so:
 
 Names: peers-summary, peers-targets, peers-CORPUS, tfidf, metrics, headline, quality, taug, ranknet, calibration,
 forests, rare, label-text, gandalf-strength, labelmix-strength, decision-rule, scale-rows, scale-model,
-scale-far, scale-limits, languages-trees, languages-networks, languages-told, defaults, annif, and
-learners and methods by name.
+scale-far, scale-limits, languages-trees, languages-networks, languages-told, defaults, annif, start-STEP, and learners
+and methods by name.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import render_annif as annif
 import render_decision_rule as decision_rule
 import render_defaults as defaults
 import render_features as features
+import render_first_steps as first_steps
 import render_label_strength as label_strength
 import render_label_text as label_text
 import render_languages as languages
@@ -161,6 +162,12 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "languages" in all_results:
         for name in ("trees", "networks", "told"):
             known[f"languages-{name}"] = partial(getattr(languages, f"{name}_section"), all_results["languages"])
+    if "first-steps" in all_results:
+        known |= {
+            f"start-{step}": partial(first_steps.shown, step, all_results["first-steps"]) for step in first_steps.SHOWN
+        }
+        known["start-cost"] = lambda: first_steps.cost(all_results["first-steps"])
+        known["start-predict"] = lambda: first_steps.predicted(all_results["first-steps"])
     if "memory" in all_results:
         known["memory"] = lambda: memory.memory_section(all_results["memory"])
     if "metrics" in all_results:

@@ -35,10 +35,10 @@ PSNDCG = ("sum", "mean")
 def left_out(corpus: Corpus) -> sp.csr_matrix | None:
     """Pairs that count neither as true nor as wrong, csr bool (n, L): own labels of documents, and masked ones."""
     own = corpus.reciprocal
-    if not corpus.masked:
+    if corpus.pair_weight is None or not corpus.masked:
         return own
     pairs = (corpus.pair_weight == 0, corpus.Y.indices, corpus.Y.indptr)
-    masked = sp.csr_matrix(pairs, shape=corpus.Y.shape, copy=True)
+    masked: sp.csr_matrix = sp.csr_matrix(pairs, shape=corpus.Y.shape, copy=True)
     masked.eliminate_zeros()
     return masked if own is None else sp.csr_matrix(masked + own.astype(bool))
 

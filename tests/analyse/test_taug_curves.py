@@ -26,7 +26,7 @@ def taug(n_aug: int = 4, tau: float = 0.1, **more: Any) -> dict[str, Any]:
 def test_a_plain_model() -> None:
     found = setting("parabel")
     assert found == TaugSettings("parabel", (), False, None, 0, ())
-    assert found.plain and found.describe() == "plain"
+    assert found.is_plain and found.describe() == "plain"
 
 
 def test_taug_and_its_parts() -> None:
@@ -36,7 +36,7 @@ def test_taug_and_its_parts() -> None:
     assert setting(augment=[taug(share=0)]).noise == ("dropout",)
     without = setting("bonsai", augment=[taug(0)])
     assert without == setting("decoupled") and without.describe() == "decoupled, tau 0.1"
-    assert not without.plain
+    assert not without.is_plain
     alone = setting("parabel", augment=[{"part": "input-swap", "n_aug": 2, "tau": 0.3}])
     assert (alone.decoupled, alone.tau, alone.n_aug, alone.noise) == (False, 0.3, 2, ("swap",))
 

@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def random_problem(n: int, L: int, rng: np.random.Generator) -> tuple[Scores, Corpus, sp.csr_matrix]:
-    """Zipf-distributed labels, 1 to 8 a document; rankings of 0 to 10 labels, many of them right."""
+    """Zipf-distributed labels, 1 to 8 per document; rankings of 0 to 10 labels, many of them right."""
     share = 1 / (np.arange(L) + 3.0)
     share = rng.permutation(share / share.sum())
 

@@ -115,6 +115,31 @@ def test_every_recipe_is_listed_with_its_own_words() -> None:
         assert f"| `{each['recipe']}` | {each['title']}. {each['when']} |\n" in page
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_lines_are_short_enough_to_read_anywhere(page: Path) -> None:
+    """Tables, what programs print, headings and pictures are as wide as they are."""
+    inside, long = False, []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        inside ^= line.lstrip().startswith("```")
+        if len(line) > 120 and not inside and not line.lstrip().startswith(("|", "#", "![")):
+            long.append(number)
+    assert not long
+
+
+#: Files that a page names though they are gone, and folders and files named within another folder.
+GONE = {"rerank/neighbour_votes.py"}
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text, source = (DOCS / "architecture.md").read_text(encoding="utf-8"), DOCS.parent / "src" / "longtail"
+    named = set(re.findall(r"`([\w./-]+(?:\.py|\.md|\.toml|/))`", text)) - GONE
+    there = [DOCS.parent, source, *(folder for folder in source.rglob("*") if folder.is_dir())]
+    assert [name for name in sorted(named) if not any((folder / name).exists() for folder in there)] == []
+    rooms = {path.name for path in source.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    unnamed = {room for room in rooms if not room.startswith("__") and not re.search(rf"`{room}/?[`(]", text)}
+    assert unnamed == set()
+
+
 def commands() -> list[tuple[str, str]]:
     """(page, command) of every longtail call in a block of code."""
     found = []

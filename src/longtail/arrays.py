@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
@@ -9,9 +11,25 @@ from typing import Any, NamedTuple, Self
 import numba
 import numpy as np
 import scipy.sparse as sp
+from numba.core.bytecode import FunctionIdentity
 from numpy.typing import NDArray
 
 from longtail.sparse import starts_of
+
+
+def _number_kernels_anew() -> None:
+    """Lets numba count functions from a number of this process's own.
+
+    Machine code is named after its function and that number, which every process counts from 1, and cached under its
+    name. Where two processes compile np.sort and np.argsort under one number, a third that loads both kernels from
+    the cache runs whichever it loaded first in place of the other.
+    """
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(5), "little"))
+
+
+_number_kernels_anew()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_number_kernels_anew)
 
 
 def njit(**options: Any) -> Callable[[Any], Any]:

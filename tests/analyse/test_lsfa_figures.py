@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "augment"))
 
 from test_retune import attention, network_corpus
 
-from longtail.analyse.lsfa import Setting, ablation, chosen_labels, curves, distribution
+from longtail.analyse.lsfa import LsfaSettings, ablation, chosen_labels, curves, distribution
 from longtail.augment.lsfa import Lsfa
 from longtail.cli import run
 from longtail.data.held_out import record
@@ -45,7 +45,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_letters_of_the_ablation(trained: Path) -> None:
-    found = {name: Setting.of(Tagger.load(trained / name)) for name in (*AUGMENT, "d")}
+    found = {name: LsfaSettings.of(Tagger.load(trained / name)) for name in (*AUGMENT, "d")}
     assert {name: one.letter for name, one in found.items()} == {"a": "A", "b": "B", "b-20": "B", "c": "C", "d": "D"}
     assert (found["a"].threshold, found["a"].times, found["a"].generator) == (8, 10, "pvae")
     assert found["c"].description == "plain" and found["c"].threshold is None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longtail.analyse.taug import FIGURES, Measured, Setting, slices
+from longtail.analyse.taug import FIGURES, Measured, TaugSettings, slices
 from longtail.data.synthetic import synthetic
 from longtail.labels import LabelIndex
 from longtail.tagger import Tagger
@@ -15,8 +15,8 @@ from longtail.tagger import Tagger
 LABELS = LabelIndex([f"l{i}" for i in range(10)], counts=np.arange(10, 0, -1), documents=20)
 
 
-def setting(*arguments: Any, **given: Any) -> Setting:
-    return Setting.of(Tagger(*arguments, **given).config(), LABELS)
+def setting(*arguments: Any, **given: Any) -> TaugSettings:
+    return TaugSettings.of(Tagger(*arguments, **given).config(), LABELS)
 
 
 def taug(n_aug: int = 4, tau: float = 0.1, **more: Any) -> dict[str, Any]:
@@ -25,18 +25,18 @@ def taug(n_aug: int = 4, tau: float = 0.1, **more: Any) -> dict[str, Any]:
 
 def test_a_plain_model() -> None:
     found = setting("parabel")
-    assert found == Setting("parabel", (), False, None, 0, ())
-    assert found.plain and found.describe() == "plain"
+    assert found == TaugSettings("parabel", (), False, None, 0, ())
+    assert found.is_plain and found.describe() == "plain"
 
 
 def test_taug_and_its_parts() -> None:
     found = setting("bonsai", augment=[taug(8, 0.2)], rerank=["inverse-propensity"])
-    assert found == Setting("bonsai", ("inverse-propensity",), True, 0.2, 8, ("dropout", "swap"))
+    assert found == TaugSettings("bonsai", ("inverse-propensity",), True, 0.2, 8, ("dropout", "swap"))
     assert found.describe() == "n_aug 8, tau 0.2, inverse-propensity"
     assert setting(augment=[taug(share=0)]).noise == ("dropout",)
     without = setting("bonsai", augment=[taug(0)])
     assert without == setting("decoupled") and without.describe() == "decoupled, tau 0.1"
-    assert not without.plain
+    assert not without.is_plain
     alone = setting("parabel", augment=[{"part": "input-swap", "n_aug": 2, "tau": 0.3}])
     assert (alone.decoupled, alone.tau, alone.n_aug, alone.noise) == (False, 0.3, 2, ("swap",))
 

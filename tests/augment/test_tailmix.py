@@ -79,6 +79,18 @@ class ByHand:
         return self.hook.pairs(batch, self.network, self.hidden, logits)
 
 
+def test_neighbours_are_those_of_documents() -> None:
+    """Labels that only rows of another augmenter bring together are no neighbours."""
+    documents = Corpus(
+        labels=LabelIndex(["a", "b", "c"]), Y=sp.csr_matrix(np.eye(3, dtype=np.float32)), texts=["x"] * 3
+    )
+    both = sp.csr_matrix(np.array([[1, 1, 0]], dtype=np.float32))
+    more = documents.counted().with_rows(texts=["y"], Y=both, ids=["made"])
+    hook = TailMix()
+    hook.begin(TrainingPlan(more, 1, 100))
+    assert (hook.neighbours_ < 0).all()
+
+
 # by hand
 def test_mixing_by_hand() -> None:
     own, other = torch.tensor([[1.0, 2], [0, 4]]), torch.tensor([[3.0, 6], [8, 0]])

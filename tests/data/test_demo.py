@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from longtail.data import demo as module
 from longtail.data.demo import demo
-from longtail.data.docstrings import long_text, plain, readable, see_also
+from longtail.data.docstrings import long_text, prose, readable, see_also
 from longtail.errors import UsageError
 
 
@@ -233,7 +233,7 @@ def test_names_in_words():
 
 
 def test_plain_text():
-    assert plain("See :class:`~a.B` or `c` and ``d``, *e* and **f**; 2*3*4") == "See a.B or c and d, e and f; 2*3*4"
+    assert prose("See :class:`~a.B` or `c` and ``d``, *e* and **f**; 2*3*4") == "See a.B or c and d, e and f; 2*3*4"
 
 
 def objects(**names):

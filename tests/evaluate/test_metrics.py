@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,7 +13,7 @@ from naive_metrics import make_corpus, make_scores, naive
 
 from longtail.errors import InputError, UsageError
 from longtail.evaluate import evaluate
-from longtail.evaluate.metrics import count, document_metrics
+from longtail.evaluate.metrics import count, document_metrics, left_out, most_left_out, true_pairs
 from longtail.labels import LabelIndex
 from longtail.scores import Scores
 
@@ -144,6 +146,23 @@ def test_reciprocal_pairs_are_neither_rewarded_nor_punished():
     # other documents keep the label
     two = make_corpus([{1}, {0}], [3] * 3, reciprocal=[(0, 0)])
     assert evaluate(make_scores([[0, 1], [0, 1]]), two, ks=(1,))["P@1"] == 100
+
+
+def test_masked_pairs_are_neither_rewarded_nor_punished():
+    # Document 0 ranks 0 1 2, has 0 (masked) and 1, and 2 wrongly: without the masked pair its first label is right.
+    corpus = make_corpus([{0, 1}, {2}], [3] * 3)
+    masked = replace(corpus, pair_weight=np.array([0, 1, 1], np.float32))
+    scores = make_scores([[0, 1, 2], [2, 0, 1]])
+    report = evaluate(scores, masked, ks=(1, 2))
+    without = evaluate(make_scores([[1, 2], [2, 0, 1]]), make_corpus([{1}, {2}], [3] * 3), ks=(1, 2))
+    assert report.values == without.values and report["P@2"] == 50
+    assert any("before ranking: 1 masked pair." in note for note in report.notes)
+    assert (masked.Y != corpus.Y).nnz == 0 and masked.Y.nnz == 3  # the corpus is as it was
+    both = replace(masked, reciprocal=sp.csr_matrix(([True], ([1], [0])), shape=(2, 3)))
+    assert evaluate(scores, both, ks=(2,))["P@2"] == 50  # document 1 is left with 2 and 1
+    assert left_out(both).toarray().tolist() == [[True, False, False], [True, False, False]]
+    assert true_pairs(both).toarray().tolist() == [[False, True, False], [False, False, True]]
+    assert most_left_out(corpus) == 0 and most_left_out(both) == 1
 
 
 def test_a_document_left_without_truth_by_the_filter_is_not_counted():

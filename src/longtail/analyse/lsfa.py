@@ -33,7 +33,7 @@ POINTS = 60
 
 
 @dataclass(frozen=True)
-class Setting:
+class LsfaSettings:
     """What a model's configuration says about LSFA.
 
     letter       of the paper's ablation: A all of it, B no contrastive loss, C no augmentation either, D no attention
@@ -55,7 +55,7 @@ class Setting:
     options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tagger: Tagger) -> Setting:
+    def of(cls, tagger: Tagger) -> LsfaSettings:
         part = lsfa_of(tagger)
         others = [name_of(each) for each in tagger.augment if each is not part]
         loss = "contrastive" in others or (part is not None and part.contrastive is not None)

@@ -95,14 +95,14 @@ def frequency_report(norms: Norms, labels: LabelIndex) -> dict[str, Any]:
     return {
         "labels": len(labels),
         "labels_with_norm": int(known.sum()),
-        "mean_norm": plain(_mean(norms[known])),
-        "spearman_frequency": plain(spearman(norms[known], labels.frequency[known])),
+        "mean_norm": json_number(_mean(norms[known])),
+        "spearman_frequency": json_number(spearman(norms[known], labels.frequency[known])),
         "bands": [
             {
                 "name": band.name,
                 "counts": band.range,
                 "labels": int((band.members & known).sum()),
-                "mean_norm": plain(_mean(norms[band.members & known])),
+                "mean_norm": json_number(_mean(norms[band.members & known])),
             }
             for band in reversed(labels.bands())
             if band.low > 0
@@ -139,7 +139,7 @@ def rank_curve(
                     "last_rank": int(high - 1),
                     "documents": float(np.median(labels.frequency[members])),
                     "labels": len(known),
-                    "mean_norm": plain(_mean(known)),
+                    "mean_norm": json_number(_mean(known)),
                 }
             )
     return curve
@@ -160,14 +160,14 @@ def entering_report(norms: Norms, labels: LabelIndex, scores: Scores) -> dict[st
     known = ~np.isnan(norms)
     # frequent labels have both larger norms and more predictions; within a band that explains less
     within = {
-        band.name: plain(spearman(norms[band.members & known], shares[band.members & known]))
+        band.name: json_number(spearman(norms[band.members & known], shares[band.members & known]))
         for band in reversed(labels.bands())
         if band.low > 0
     }
     return {
         "k": scores.k,
         "documents": len(scores),
-        "spearman": plain(spearman(norms[known], shares[known])),
+        "spearman": json_number(spearman(norms[known], shares[known])),
         "spearman_within": within,
         "bins": shares_by_norm(norms, shares),
     }
@@ -178,11 +178,11 @@ def shares_by_norm(norms: Norms, shares: NDArray[np.float64], bins: int = NORM_B
     order = np.argsort(norms, kind="stable")[: int((~np.isnan(norms)).sum())]  # nan sorts last
     return [
         {
-            "low": plain(norms[members[0]]),
-            "high": plain(norms[members[-1]]),
+            "low": json_number(norms[members[0]]),
+            "high": json_number(norms[members[-1]]),
             "labels": len(members),
-            "mean_norm": plain(_mean(norms[members])),
-            "share": plain(_mean(shares[members]), 8),
+            "mean_norm": json_number(_mean(norms[members])),
+            "share": json_number(_mean(shares[members]), 8),
         }
         for members in np.array_split(order, bins)
         if len(members)
@@ -207,6 +207,6 @@ def _mean(values: NDArray[np.float64]) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def plain(value: float, digits: int = 6) -> float | None:
+def json_number(value: float, digits: int = 6) -> float | None:
     """A JSON value: rounded, nan as null."""
     return None if math.isnan(value) else round(float(value), digits)

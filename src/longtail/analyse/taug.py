@@ -20,7 +20,7 @@ _NOISE = {"input-dropout": "dropout", "input-swap": "swap"}
 
 
 @dataclass(frozen=True)
-class Setting:
+class TaugSettings:
     """What a model's configuration says about Taug.
 
     learner    the learner underneath, as in bonsai or ensemble(parabel, bonsai)
@@ -39,7 +39,7 @@ class Setting:
     noise: tuple[str, ...]
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], labels: LabelIndex) -> Setting:
+    def of(cls, config: Mapping[str, Any], labels: LabelIndex) -> TaugSettings:
         """The setting in a tagger's configuration; a head given by a count becomes the share of labels it holds."""
         augmenters = [part for part in config["augment"] if part["part"] in _NOISE and part["n_aug"] > 0]
         split = _find(config["learner"], "decoupled")
@@ -57,7 +57,7 @@ class Setting:
         )
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         return not self.decoupled and self.n_aug == 0
 
     def describe(self) -> str:
@@ -100,11 +100,11 @@ def _underneath(config: Mapping[str, Any]) -> str:
 class Measured:
     """A model's setting and its figures on test data, in per cent; None for one that nothing could be counted for."""
 
-    setting: Setting
+    setting: TaugSettings
     figures: dict[str, float | None]
 
     @classmethod
-    def of(cls, setting: Setting, report: Report) -> Measured:
+    def of(cls, setting: TaugSettings, report: Report) -> Measured:
         """The figures of a report over the cut-offs `KS` and the usual bands."""
         values = report.to_dict()
         tail: dict[str, Any] = next((band for band in values["bands"] if band["name"] == "tail"), {})
@@ -137,13 +137,13 @@ def slices(models: Sequence[Measured]) -> list[Slice]:
     """
     by_share = []
     covered = set()
-    for shared in dict.fromkeys(_all_but_share(m.setting) for m in models if not m.setting.plain):
+    for shared in dict.fromkeys(_all_but_share(m.setting) for m in models if not m.setting.is_plain):
         learner, rerank, _, n_aug, noise = shared
-        members = [m for m in models if not m.setting.plain and _all_but_share(m.setting) == shared]
+        members = [m for m in models if not m.setting.is_plain and _all_but_share(m.setting) == shared]
         if len({m.setting.tau for m in members}) < 2:
             continue
         covered.add(shared)
-        members += _plain(models, learner, rerank)
+        members += _plain_models(models, learner, rerank)
         words = [learner, *rerank, "+".join(noise), f"n_aug {n_aug}"]
         by_share.append(_slice("tau", words, [(1.0 if (t := m.setting.tau) is None else t, m) for m in members]))
     by_copies = []
@@ -153,7 +153,7 @@ def slices(models: Sequence[Measured]) -> list[Slice]:
         without = [m for m in models if not m.setting.n_aug and _all_but_copies(m.setting)[:4] == key[:4]]
         if not without and {_all_but_share(m.setting) for m in members} <= covered and _one_n_aug(members):
             continue  # it and the plain model are two points of the curve over the head's share
-        members += without if decoupled and without else _plain(models, learner, rerank)
+        members += without if decoupled and without else _plain_models(models, learner, rerank)
         words = [learner, *rerank, "+".join(noise), f"tau {tau:g}" if tau is not None else ""]
         by_copies.append(_slice("n_aug", words, [(float(m.setting.n_aug), m) for m in members]))
     return [one for one in by_copies + by_share if len(one.points) > 1]
@@ -163,16 +163,16 @@ def _one_n_aug(models: Sequence[Measured]) -> bool:
     return len({m.setting.n_aug for m in models}) == 1
 
 
-def _all_but_copies(setting: Setting) -> tuple[str, tuple[str, ...], bool, float | None, tuple[str, ...]]:
+def _all_but_copies(setting: TaugSettings) -> tuple[str, tuple[str, ...], bool, float | None, tuple[str, ...]]:
     return setting.learner, setting.rerank, setting.decoupled, setting.tau, setting.noise
 
 
-def _all_but_share(setting: Setting) -> tuple[str, tuple[str, ...], bool, int, tuple[str, ...]]:
+def _all_but_share(setting: TaugSettings) -> tuple[str, tuple[str, ...], bool, int, tuple[str, ...]]:
     return setting.learner, setting.rerank, setting.decoupled, setting.n_aug, setting.noise
 
 
-def _plain(models: Sequence[Measured], learner: str, rerank: tuple[str, ...]) -> list[Measured]:
-    return [m for m in models if m.setting.plain and (m.setting.learner, m.setting.rerank) == (learner, rerank)]
+def _plain_models(models: Sequence[Measured], learner: str, rerank: tuple[str, ...]) -> list[Measured]:
+    return [m for m in models if m.setting.is_plain and (m.setting.learner, m.setting.rerank) == (learner, rerank)]
 
 
 def _slice(against: str, words: Sequence[str], members: Sequence[tuple[float, Measured]]) -> Slice:

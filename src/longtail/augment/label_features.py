@@ -23,7 +23,7 @@ CHUNK = 1 << 14
 #: Share of labels held out; of pairs, where there are few labels.
 HELD_OUT, FEW = 0.1, 10
 #: Numbers of features, and the label of each.
-Rows = tuple[NDArray[np.int64], NDArray[np.int64]]
+FeatureRows = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +55,14 @@ class LabelFeatures:
     def width(self) -> int:
         return int(self.values.shape[1])
 
-    def rows_of(self, labels: NDArray[np.int64]) -> Rows:
+    def rows_of(self, labels: NDArray[np.int64]) -> FeatureRows:
         """Rows of all features of some labels, and whose each is."""
         counts = self.counts[labels]
         first = np.cumsum(counts) - counts
         row = np.arange(int(counts.sum())) + np.repeat(self.start[labels] - first, counts)
         return row, np.repeat(labels, counts)
 
-    def held_out(self, labels: NDArray[np.int64], rng: np.random.Generator) -> tuple[Rows, Rows]:
+    def held_out(self, labels: NDArray[np.int64], rng: np.random.Generator) -> tuple[FeatureRows, FeatureRows]:
         """`rows_of` most of the labels, and of the others; where labels are few, of most pairs and the others."""
         if len(labels) >= FEW:
             unseen = np.sort(rng.permutation(labels)[: max(1, int(HELD_OUT * len(labels)))])
@@ -87,7 +87,7 @@ class LabelFeatures:
             sums[own] += np.add.reduceat(self.some(rows), first, axis=0)
         return sums / np.maximum(self.counts, 1).astype(np.float32)[:, None]
 
-    def chunks(self, labels: NDArray[np.int64]) -> Iterator[Rows]:
+    def chunks(self, labels: NDArray[np.int64]) -> Iterator[FeatureRows]:
         """`rows_of` in pieces."""
         rows, whose = self.rows_of(labels)
         for start in range(0, len(rows), CHUNK):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from longtail.augment.label_features import LabelFeatures, Rows
+from longtail.augment.label_features import FeatureRows, LabelFeatures
 from longtail.features.pretrained import torch_threads
 from longtail.part import Arrays, under
 from longtail.run import Run
@@ -151,7 +151,7 @@ class Pvae:
             self.within = np.sqrt(np.maximum(features.variance(learnt), 1e-12)).astype(np.float32)
             self.widths = features.widths(learnt)
 
-    def _fitted_prior(self, features: LabelFeatures, train: Rows) -> NDArray[np.float32]:
+    def _fitted_prior(self, features: LabelFeatures, train: FeatureRows) -> NDArray[np.float32]:
         """Mean and covariance of z over what was learnt from: with outliers among them it is wider than N(0, I)."""
         total, products = np.zeros(self.shape.latent), np.zeros((self.shape.latent, self.shape.latent))
         for start in range(0, len(train[0]), CHUNK):
@@ -166,7 +166,7 @@ class Pvae:
         factor = (vectors * np.sqrt(np.maximum(values, 0))).T
         return np.ascontiguousarray(np.concatenate([centre[None], factor]).astype(np.float32))
 
-    def _validated(self, features: LabelFeatures, valid: Rows) -> float:
+    def _validated(self, features: LabelFeatures, valid: FeatureRows) -> float:
         self.network.eval()
         total = 0.0
         with torch.no_grad(), torch.random.fork_rng(devices=[]):

@@ -107,7 +107,7 @@ class TailMix(Hook):
         self.weight_ = labels.inverse_propensity() / self.temperature
         count = labels.frequency
         self.allowed_ = np.ones(len(count), dtype=bool) if self.rarest is None else count <= self.rarest
-        self.neighbours_ = strongest(cooccurrence(plan.corpus.positives()), self.neighbours)
+        self.neighbours_ = strongest(cooccurrence(plan.corpus.documents_only().positives()), self.neighbours)
         self.start_ = int(self.warm_up * plan.steps)
         self.drawn_: list[Targets] = []
         self.statistics_ = Statistics(count)

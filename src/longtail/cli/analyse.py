@@ -112,7 +112,7 @@ def taug(
     run = start_run(threads=threads, quiet=quiet)
     taggers = opened(models, threads)
     from longtail.analyse import taug_figures
-    from longtail.analyse.taug import KS, Measured, Setting, slices
+    from longtail.analyse.taug import KS, Measured, TaugSettings, slices
     from longtail.errors import UsageError
 
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding)
@@ -120,7 +120,7 @@ def taug(
     measured = []
     for tagger in taggers:
         report = tagger.evaluate(corpus, ks=KS, A=A, B=B, run=run)
-        measured.append(Measured.of(Setting.of(tagger.config(), tagger.labels_), report))
+        measured.append(Measured.of(TaugSettings.of(tagger.config(), tagger.labels_), report))
     _note_other_labels(taggers)
     heads = _headers(models, taggers)
     shown = [{**head, **own.figures} for head, own in zip(heads, measured, strict=True)]
@@ -179,7 +179,7 @@ def lsfa(
     shown: list[dict[str, Any]] = []
     for path, name, tagger in zip(models, names_of(models), taggers, strict=True):
         report = tagger.evaluate(corpus, ks=numbers.KS, A=A, B=B, run=run)
-        head = {"model": str(path), "name": name, "seed": tagger.seed, **numbers.Setting.of(tagger).to_dict()}
+        head = {"model": str(path), "name": name, "seed": tagger.seed, **numbers.LsfaSettings.of(tagger).to_dict()}
         shown.append({**head, "checks": numbers.checks(tagger), **numbers.measured(report, size)})
     _note_other_labels(taggers)
     drawn = None if train is None else how.read(train, run, split="train")
@@ -223,11 +223,11 @@ def _norms(models: list[Path], taggers: list[Tagger]) -> list[Norms]:
 
 def _headers(models: list[Path], taggers: list[Tagger]) -> list[dict[str, Any]]:
     """What the JSON says first of each model: where it is, and its setting."""
-    from longtail.analyse.taug import Setting
+    from longtail.analyse.taug import TaugSettings
 
     headers = []
     for path, name, tagger in zip(models, names_of(models), taggers, strict=True):
-        setting = Setting.of(tagger.config(), tagger.labels_)
+        setting = TaugSettings.of(tagger.config(), tagger.labels_)
         headers.append(
             {
                 "model": str(path),

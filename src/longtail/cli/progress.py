@@ -108,7 +108,7 @@ class Display(Watch):
             self.changed()
 
     # how far all is
-    def whole(self) -> tuple[float, float] | None:
+    def share_and_left(self) -> tuple[float, float] | None:
         """The share of the whole command that is done, and the seconds that are left; None without a plan."""
         if self.ahead is None:
             return None
@@ -118,8 +118,8 @@ class Display(Watch):
     def _say_resumed(self) -> None:
         if self._resumed:
             self._resumed = False
-            whole = self.whole()
-            self.say("resumed" if whole is None else f"resumed at {whole[0]:.0%}".replace("%", " %"))
+            far = self.share_and_left()
+            self.say("resumed" if far is None else f"resumed at {far[0]:.0%}".replace("%", " %"))
 
     def _hear(self) -> None:
         """From when on there is something to compile, which is not imported for this alone."""
@@ -185,7 +185,7 @@ class Lines(Display):
 
     def line(self) -> str:
         """Stage, how much of it is done, at which rate, and the time left."""
-        now, whole = time.monotonic(), self.whole()
+        now, far = time.monotonic(), self.share_and_left()
         bar = next((bar.state for bar in reversed(self.bars) if bar.state.total), None)
         if bar is None:
             doing = self.stages[-1] if self.stages else self.bars[-1].state.title
@@ -195,8 +195,8 @@ class Lines(Display):
             left = bar.left(now)
             if left is not None:
                 parts[0] += f", {duration(left)} left"
-        if whole is not None:
-            parts.append(f"whole command {100 * whole[0]:.0f} %, about {duration(whole[1])} left")
+        if far is not None:
+            parts.append(f"whole command {100 * far[0]:.0f} %, about {duration(far[1])} left")
         return "; ".join(parts)
 
 
@@ -254,15 +254,15 @@ class Bars(Display):
 
     def _show_all(self) -> None:
         """The bar of the whole command, below all others."""
-        whole = self.whole()
-        if whole is None or self._screen is None:
+        far = self.share_and_left()
+        if far is None or self._screen is None:
             return
         if self._all is not None and bool(self.bars) and self._screen.task_ids[-1] != self._all:
             self._screen.remove_task(self._all)
             self._all = None
         if self._all is None:
             self._all = self._screen.add_task("Whole command", total=1.0, whole=True)
-        self._screen.update(self._all, completed=whole[0])
+        self._screen.update(self._all, completed=far[0])
 
     def say(self, message: str) -> None:
         if self._screen is None:
@@ -283,8 +283,8 @@ def _screen(display: Display) -> Progress:
 
         def render(self, task: Task) -> Text:
             if task.fields.get("whole"):
-                whole = display.whole()
-                left = None if whole is None else whole[1]
+                far = display.share_and_left()
+                left = None if far is None else far[1]
             else:
                 bar = next((bar.state for bar in display.bars if bar.drawn == task.id), None)
                 left = 0.0 if task.finished else None if bar is None else bar.left(time.monotonic())

@@ -30,10 +30,10 @@ def _sections(doc: str) -> Iterator[tuple[str, str]]:
 def summary_of(doc: str) -> tuple[str, str]:
     """(first paragraph, the rest up to the first section), without the signature that compiled functions begin with."""
     paragraphs = re.split(r"\n\s*\n", _without_directives(next(_sections(doc))[1].strip()))
-    while paragraphs and (_SIGNATURE.match(paragraphs[0]) or not plain(paragraphs[0])):
+    while paragraphs and (_SIGNATURE.match(paragraphs[0]) or not prose(paragraphs[0])):
         paragraphs.pop(0)
     rest = "\n\n".join(paragraphs[1:])
-    return (plain(paragraphs[0]) if paragraphs else ""), plain(rest)
+    return (prose(paragraphs[0]) if paragraphs else ""), prose(rest)
 
 
 def see_also(doc: str) -> list[str]:
@@ -70,7 +70,7 @@ def long_text(name: str, doc: str) -> str:
     parts = [f"{readable(name)}: {summary}", rest]
     for title, body in list(_sections(doc))[1:]:
         if title not in _LEFT_OUT:
-            parts.append(plain(_without_directives(body)))
+            parts.append(prose(_without_directives(body)))
     return "\n".join(part for part in parts if part)
 
 
@@ -90,7 +90,7 @@ def _without_directives(text: str) -> str:
     return _DIRECTIVE.sub(lambda match: "" if match[2] in _WORDLESS else match[0], text)
 
 
-def plain(text: str) -> str:
+def prose(text: str) -> str:
     """Prose on one line: no reStructuredText marks, no 'see also' sentences, which would give the labels away."""
     text = re.sub(r"^\s*>>>.*$|^\s*\.\.\s*[\w-]*::|^\s*[-=+~]{3,}[-=+~ ]*$", " ", text, flags=re.MULTILINE)
     text = re.sub(r"::\s*$", ":", text, flags=re.MULTILINE)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.evaluate.metrics import true_pairs
+from longtail.evaluate.metrics import left_out, most_left_out, true_pairs
 from longtail.evaluate.report import evaluate
 from longtail.labels import LabelIndex
 from longtail.run import Run
@@ -238,10 +238,7 @@ def compare(
     known = [model.labels_ for _, model in pairs]
     shared = _with_columns_of(known, corpus, reciprocal)
     true = true_pairs(shared)
-    depth = k
-    if shared.reciprocal is not None:
-        # own labels are taken out of the ranking before it is cut at k
-        depth += int(np.diff(shared.reciprocal.indptr).max(initial=0))
+    depth = k + most_left_out(shared)
     scores, figures = [], []
     for _, model in pairs:
         aligned = shared.aligned(model.labels_).without_unseen()
@@ -307,11 +304,11 @@ def _measured(scores: Scores, corpus: Corpus, A: float, B: float) -> Figures | N
 
 
 def _in_columns_of(corpus: Corpus, scores: Scores, labels: LabelIndex) -> Scores:
-    """Scores over a model's labels in the corpus's columns, own labels of the documents taken out."""
+    """Scores over a model's labels in the corpus's columns, without pairs that count neither way."""
     column = np.array([corpus.labels.ids[name] for name in labels.names], dtype=np.int32)
     ids = np.where(scores.ids >= 0, column[scores.ids], np.int32(-1))
-    if corpus.reciprocal is not None:
-        ids[_stored(corpus.reciprocal, ids)] = -1
+    if (out := left_out(corpus)) is not None:
+        ids[_stored(out, ids)] = -1
     return Scores(ids, scores.values).sorted()
 
 

@@ -32,11 +32,28 @@ TRUE_FROM = 0.5
 PSNDCG = ("sum", "mean")
 
 
+def left_out(corpus: Corpus) -> sp.csr_matrix | None:
+    """Pairs that count neither as true nor as wrong, csr bool (n, L): own labels of documents, and masked ones."""
+    own = corpus.reciprocal
+    if corpus.pair_weight is None or not corpus.masked:
+        return own
+    pairs = (corpus.pair_weight == 0, corpus.Y.indices, corpus.Y.indptr)
+    masked: sp.csr_matrix = sp.csr_matrix(pairs, shape=corpus.Y.shape, copy=True)
+    masked.eliminate_zeros()
+    return masked if own is None else sp.csr_matrix(masked + own.astype(bool))
+
+
+def most_left_out(corpus: Corpus) -> int:
+    """The most pairs of one document that are left out, by which rankings are longer before they are cut at k."""
+    out = left_out(corpus)
+    return 0 if out is None else int(np.diff(out.indptr).max(initial=0))
+
+
 def true_pairs(corpus: Corpus) -> sp.csr_matrix:
-    """The pairs that count as true, csr (n, L): targets from one half on, without own labels of documents."""
-    true = corpus.Y >= TRUE_FROM
-    if corpus.reciprocal is not None:
-        true = true > corpus.reciprocal.astype(bool)
+    """The pairs that count as true, csr (n, L): targets from one half on, without those left out."""
+    true, out = corpus.Y >= TRUE_FROM, left_out(corpus)
+    if out is not None:
+        true = true > out.astype(bool)
     true.eliminate_zeros()
     return true
 
@@ -110,7 +127,7 @@ def count(
 ) -> Counts:
     """One pass over predictions and truth; documents without a true label are left out of every figure."""
     _check_columns(scores, corpus)
-    skip = _pairs(corpus.reciprocal, len(corpus))
+    skip = _pairs(left_out(corpus), len(corpus))
     Y = corpus.Y
     truth = _truth(Pairs(Y.indptr.astype(np.int64), Y.indices.astype(np.int32)), Y.data >= TRUE_FROM, skip)
     true = np.diff(truth.indptr)

@@ -244,6 +244,9 @@ def _notes(counts: Counts, corpus: Corpus) -> list[str]:
     pairs = 0 if corpus.reciprocal is None else int(corpus.reciprocal.count_nonzero())
     if pairs:
         notes.append(f"Taken out of predictions and truth before ranking: {_many(pairs, 'reciprocal pair')}.")
+    if corpus.pair_weight is not None and corpus.masked:
+        masked = _many(int((corpus.pair_weight == 0).sum()), "masked pair")
+        notes.append(f"Taken out of predictions and truth before ranking: {masked}.")
     k = counts.ks[-1]
     short = int((counts.returned < min(k, corpus.n_labels)).sum())
     if short:

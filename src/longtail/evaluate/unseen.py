@@ -10,7 +10,7 @@ import numpy as np
 
 from longtail.corpus import Corpus
 from longtail.errors import InputError
-from longtail.evaluate.metrics import true_pairs
+from longtail.evaluate.metrics import most_left_out, true_pairs
 from longtail.evaluate.report import Options, Report, Settings, evaluate
 from longtail.labels import LabelIndex
 from longtail.scores import Scores
@@ -109,9 +109,8 @@ def evaluate_on(
 
 
 def depth_for(corpus: Corpus, labels: LabelIndex, **options: Unpack[Options]) -> int:
-    """How many labels of each document to score: pairs of a document with itself are taken out before the cut at k."""
-    depth, own = max(Settings(**options).ks), corpus.aligned(labels, keep_unknown=True).reciprocal
-    return depth + (int(np.diff(own.indptr).max()) if own is not None and own.nnz else 0)
+    """How many labels of each document to score: pairs that count neither way are taken out before the cut at k."""
+    return max(Settings(**options).ks) + most_left_out(corpus.aligned(labels, keep_unknown=True))
 
 
 def _figures(report: Report) -> dict[str, float]:

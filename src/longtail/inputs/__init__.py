@@ -224,7 +224,7 @@ def _of_table(table: Table, text: Names, labels: Any, separator: str | None, *, 
 
     def batches() -> Iterator[Batch]:
         for batch in table.batches(wanted):
-            made = {name: [cells[name].plain(value) for value in batch[name]] for name in options.labels_fields}
+            made = {name: [cells[name].labels_of(value) for value in batch[name]] for name in options.labels_fields}
             named = {name: [None if value is None else str(value) for value in batch[name]] for name in idents}
             yield {**batch, **named, **made}
 

@@ -27,7 +27,7 @@ class LabelCells:
         self._with = dict.fromkeys(_USUAL_SEPARATORS, 0)
         self._example = ""
 
-    def plain(self, value: Any) -> Any:
+    def labels_of(self, value: Any) -> Any:
         """A list of labels, a dict from label to weight, a text to be cut, or None for none."""
         self._cells += 1
         if type(value) is str:

@@ -39,13 +39,13 @@ def folds_held_out(rerankers: Sequence[Reranker], documents: int) -> int:
     return FOLDS if documents <= ALL_FOLDS or any(part.all_folds for part in learning) else 1
 
 
-def rows_of_folds(folds: int, plain: Corpus, run: Run) -> list[NDArray[np.int64]]:
+def rows_of_folds(folds: int, documents: Corpus, run: Run) -> list[NDArray[np.int64]]:
     """The documents of the first so many folds, drawn at random; doubles of a document stay in its fold.
 
     A learner that has seen a document's double knows its labels, the rarest above all: what it says of rare labels
     there does not hold for new documents.
     """
-    group = _doubles(plain)
+    group = _doubles(documents)
     sizes = np.bincount(group, minlength=1)
     drawn = run.rng("out-of-fold").permutation(len(sizes))
     # where each fold of equal size ends; a group belongs to the fold in which it begins
@@ -56,14 +56,14 @@ def rows_of_folds(folds: int, plain: Corpus, run: Run) -> list[NDArray[np.int64]
     return [each for each in rows if len(each)]
 
 
-def _doubles(plain: Corpus) -> NDArray[np.int64]:
+def _doubles(documents: Corpus) -> NDArray[np.int64]:
     """A number per document, rising by first sight; the same for documents of equal features, or of equal texts where
     there are none. Documents without any feature are not doubles, nor is what would be most of a fold."""
-    n = len(plain)
-    if plain.X is not None:
-        marks, empty = _marks(plain.X), np.diff(plain.X.indptr) == 0
+    n = len(documents)
+    if documents.X is not None:
+        marks, empty = _marks(documents.X), np.diff(documents.X.indptr) == 0
     else:
-        texts = plain.texts or [""] * n
+        texts = documents.texts or [""] * n
         marks, empty = np.array([hash(text) for text in texts]), np.array([not text for text in texts])
     _, first, which = np.unique(marks, return_index=True, return_inverse=True)
     alone = empty | (np.bincount(which)[which] > n // (2 * FOLDS))
@@ -86,25 +86,25 @@ def _marks(X: sp.csr_matrix) -> NDArray[np.uint64]:
     return marks
 
 
-def out_of_fold(pipeline: Pipeline, plain: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus, Folds]:
+def out_of_fold(pipeline: Pipeline, documents: Corpus, augmented: Corpus, fit: Fit) -> tuple[Scores, Corpus, Folds]:
     """Shortlists of documents that the learner behind them did not see, those documents, and what it saw instead.
 
     On its own training documents a learner is nearly perfect, which would teach a re-ranker nothing.
 
-    plain      the documents, with features
+    documents  with features
     augmented  what the learner is trained on: rows that an augmenter made stay in training, but for those made from
                documents that are held out
     """
-    held_out = rows_of_folds(folds_held_out(pipeline.rerank, len(plain)), plain, fit.run)
+    held_out = rows_of_folds(folds_held_out(pipeline.rerank, len(documents)), documents, fit.run)
     shortlists = []
     for number, rows in enumerate(held_out):
         fold = fit.child(f"fold/{number}").apart().with_valid(None)
         staged = _Staged(pipeline, pipeline.learner.unfitted())
-        fold.train(staged, augmented.without_documents(plain.origins()[rows]))
-        scores = staged.learner.score(plain.rows(rows), pipeline.depth, run=fold.run)
+        fold.train(staged, augmented.without_documents(documents.origins()[rows]))
+        scores = staged.learner.score(documents.rows(rows), pipeline.depth, run=fold.run)
         shortlists.append(scores.top(pipeline.depth))
     scores = Scores.stacked(shortlists, max(pipeline.depth, 1))
-    return scores, plain.rows(np.concatenate(held_out)), Folds.held_out(held_out, plain)
+    return scores, documents.rows(np.concatenate(held_out)), Folds.held_out(held_out, documents)
 
 
 @dataclass

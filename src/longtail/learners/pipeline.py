@@ -130,7 +130,7 @@ class Pipeline(Learner):
             with run.stage("features"):
                 corpus = replace(corpus, X=self.features_.fit_corpus(corpus, run), X_made=True)
         self.width_ = corpus.features.shape[1] if self._reads_features else None
-        plain = corpus
+        unchanged = corpus
         corpus = self._rewritten(corpus, "features", run)
         valid = fit.valid and self.with_features(fit.valid.aligned(labels), run)
         if self.features_ is not None:
@@ -140,9 +140,9 @@ class Pipeline(Learner):
         self._take_sizes()
         if self.rerank:
             # re-rankers learn from the documents themselves, not from rows an augmenter made
-            plain = plain if plain.made is None else self.with_features(given, run)
+            documents = unchanged if unchanged.made is None else self.with_features(given, run)
             with run.stage("rerank"):
-                self._fit_rerankers(plain.documents_only(), corpus, inside)
+                self._fit_rerankers(documents.documents_only(), corpus, inside)
         return self
 
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
@@ -208,13 +208,13 @@ class Pipeline(Learner):
         return learner
 
     # re-rankers
-    def _fit_rerankers(self, plain: Corpus, augmented: Corpus, fit: Fit) -> None:
+    def _fit_rerankers(self, documents: Corpus, augmented: Corpus, fit: Fit) -> None:
         if any(part.capabilities.learns for part in self.rerank):
-            scores, seen, folds = out_of_fold(self, plain, augmented, fit)
+            scores, documents, folds = out_of_fold(self, documents, augmented, fit)
         else:
-            scores, seen, folds = Scores.empty(len(plain), 1), plain, Folds.none(len(plain), plain.labels)
+            scores, folds = Scores.empty(len(documents), 1), Folds.none(len(documents), documents.labels)
         for number, part in enumerate(self.rerank):
-            scores = part.fit_held_out(scores, seen, folds, run=fit.run.child(f"rerank/{number}"))
+            scores = part.fit_held_out(scores, documents, folds, run=fit.run.child(f"rerank/{number}"))
 
     @property
     def depth(self) -> int:

@@ -29,7 +29,7 @@ from longtail.plan import Sizes, Stage
 from longtail.registry import config_of
 from longtail.run import Run
 
-#: What torch and transformers hold, and how many texts a second a small network writes on one core.
+#: What torch and transformers hold, and how many texts per second a small network writes on one core.
 LIBRARIES, TEXTS_PER_SECOND = 420 << 20, 8.0
 #: Options that say nothing of the network below the soft vectors.
 OF_PROMPT = ("prompt", "prompt_length", "rate")

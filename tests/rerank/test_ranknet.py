@@ -96,13 +96,13 @@ def test_the_labels_that_the_loss_is_taken_over():
 def one_step(inner):
     """One document: label 1 is true and rare, label 0 is wrong and above it; y = 0.8 and 0.6."""
     lists = Lists(np.array([[0, 1]], np.int32), np.array([[0.8, 0.6]], np.float32), np.array([0, 1]),
-                  np.array([1], np.int32))  # fmt: skip
+                  np.array([1], np.int32), np.array([0]))  # fmt: skip
     facts = LabelFacts(np.array([[50, 2]], np.float32), np.ones((1, 2), np.float32))
     width = 2 if len(inner) == 0 else inner.shape[1]
     blocks = Blocks(np.zeros((1, 2, width), np.float32), np.asarray(inner, np.float32)[None])
     squares = Squares(np.full((1, 2), 1e-12, np.float32), np.full((1, len(inner)), 1e-12, np.float32))
     drawn = np.zeros((1, 0), np.int32)
-    before = one_pass(np.array([0]), drawn, np.array([0]), lists, facts, blocks, squares, loss(rate=0.1))
+    before = one_pass(np.array([0]), drawn, lists, facts, blocks, squares, loss(rate=0.1))
     return before, blocks, forward(lists.ids, lists.start, blocks, np.float32(0))[0]
 
 

@@ -88,19 +88,18 @@ class RankNet(Reranker):
         rng = run.rng("ranknet")
         self.n_labels_ = corpus.n_labels
         scores = known_labels(scores, corpus, folds)
-        lists = Lists(np.ascontiguousarray(scores.ids), self._start(scores), *true_labels(corpus))
+        lists = Lists(np.ascontiguousarray(scores.ids), self._start(scores), *true_labels(corpus), folds.of)
         rows = rng.permutation(len(scores))
         valid, train = np.split(rows, [len(rows) // 4])
         train = train[np.diff(lists.indptr)[train] > 0]
         held_out = HeldOut.of(scores.rows(valid), corpus.rows(valid), folds.rows(valid), self.A, self.B)
         q = folds.inverse_propensity(self.A, self.B)
         facts = LabelFacts(folds.counts.astype(np.float32), q if self.weight == "propensity" else np.ones_like(q))
-        self._train(lists, train, folds.of, facts, held_out, rng, run)
+        self._train(lists, train, facts, held_out, rng, run)
 
     def _train(
-        self, lists: Lists, train: Longs, fold: Longs, facts: LabelFacts, held_out: HeldOut,
-        rng: np.random.Generator, run: Run,
-    ) -> None:  # fmt: skip
+        self, lists: Lists, train: Longs, facts: LabelFacts, held_out: HeldOut, rng: np.random.Generator, run: Run
+    ) -> None:
         """Passes until documents that are held out gain nothing more; the best weights are kept, if any were better."""
         blocks = self._new_blocks(rng)
         squares = Squares(*(np.full(each.shape[:2], 1e-12, dtype=np.float32) for each in blocks))
@@ -110,7 +109,7 @@ class RankNet(Reranker):
         with run.bar("RankNet", self.epochs) as bar:
             for _ in range(self.epochs):
                 rng.shuffle(train)
-                self.losses_.append(self._pass(lists, train, fold, facts, blocks, squares, rng))
+                self.losses_.append(self._pass(lists, train, facts, blocks, squares, rng))
                 bar.advance(1)
                 self.after_ = self._worth(held_out, forward(held_out.scores.ids, start, blocks, self._unit()))
                 if self.after_ > best:
@@ -123,9 +122,8 @@ class RankNet(Reranker):
         self.after_ = best
 
     def _pass(
-        self, lists: Lists, order: Longs, fold: Longs, facts: LabelFacts, blocks: Blocks, squares: Squares,
-        rng: np.random.Generator,
-    ) -> float:  # fmt: skip
+        self, lists: Lists, order: Longs, facts: LabelFacts, blocks: Blocks, squares: Squares, rng: np.random.Generator
+    ) -> float:
         """One pass over the documents; the mean loss on the way."""
         loss = Loss(np.float32(self.margin), np.float32(self.balance), np.float32(self.learning_rate), self._unit(),
                     self.negatives == "shortlist")  # fmt: skip
@@ -134,7 +132,7 @@ class RankNet(Reranker):
             some = order[begin : begin + DRAWN]
             count = self.drawn if self.negatives == "random" else 0
             drawn = rng.integers(self.n_labels_, size=(len(some), count), dtype=np.int32)
-            total += one_pass(some, drawn, fold, lists, facts, blocks, squares, loss)
+            total += one_pass(some, drawn, lists, facts, blocks, squares, loss)
         return total / max(len(order), 1)
 
     def _new_blocks(self, rng: np.random.Generator) -> Blocks:

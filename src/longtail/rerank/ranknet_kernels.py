@@ -38,12 +38,21 @@ class Lists(NamedTuple):
     ids     int32 (n, k), padded with -1
     start   float32 (n, k), F before the blocks
     indptr, labels  true labels of each document, listed or not, as of a csr matrix
+    fold    (n,) of each document
     """
 
     ids: Ints
     start: Floats
     indptr: Longs
     labels: Ints
+    fold: Longs
+
+
+class Values(NamedTuple):
+    """Of one block and document: of the labels it read (k,), of its units (V,); on the way back, derivatives."""
+
+    read: Floats
+    hidden: Floats
 
 
 class LabelFacts(NamedTuple):
@@ -203,11 +212,11 @@ def _step(
 
 @njit(nogil=True, cache=True, fastmath=True)
 def _back(
-    ids: Ints, size: int, slope: Floats, weights: Blocks, squares: Squares, read: Floats, hidden: Floats,
-    rate: np.float32, passed: Floats, back: Floats,
-) -> None:  # fmt: skip
-    """Steps for one block; passed receives the derivative of the loss by what it read of the listed labels."""
-    out, inner = weights
+    ids: Ints, slope: Floats, weights: Blocks, squares: Squares, values: Values, rate: np.float32, derivatives: Values
+) -> None:
+    """Steps for one block; `derivatives` receives those of the loss by what it read of the listed labels."""
+    (out, inner), (read, hidden), (passed, back) = weights, values, derivatives
+    size = len(read)
     passed[:size] = 0
     back[:] = 0
     width = out.shape[1]
@@ -219,7 +228,7 @@ def _back(
         if len(inner) == 0:
             for b in range(size):
                 passed[b] += s * row[ids[b]]
-            _step(row, read[:size], ids, s, squares.out, ids[o], rate)
+            _step(row, read, ids, s, squares.out, ids[o], rate)
             continue
         norm = np.float32(0)
         for v in range(width):
@@ -250,9 +259,8 @@ def _back(
 
 @njit(nogil=True, cache=True, fastmath=True)
 def one_pass(
-    order: Longs, drawn: Ints, fold: Longs, lists: Lists, labels: LabelFacts, blocks: Blocks, squares: Squares,
-    loss: Loss,
-) -> float:  # fmt: skip
+    order: Longs, drawn: Ints, lists: Lists, labels: LabelFacts, blocks: Blocks, squares: Squares, loss: Loss
+) -> float:
     """One pass, document by document, each with the labels drawn for it; returns the sum of the losses on the way."""
     count, n_labels = blocks.out.shape[:2]
     k = lists.ids.shape[1]
@@ -264,6 +272,7 @@ def one_pass(
     read = np.zeros((count, k), np.float32)
     hidden = np.zeros((count, blocks.inner.shape[2]), np.float32)
     passed, back = np.zeros(k, np.float32), np.zeros(blocks.inner.shape[2], np.float32)
+    derivatives = Values(passed, back)
     total = 0.0
     for number in range(len(order)):
         d = order[number]
@@ -273,8 +282,8 @@ def one_pass(
         lowest = np.float32(0)
         for b in range(n):
             F[b] = lists.start[d, b] if b < size else lowest
-            counts[b] = labels.counts[fold[d], ids[b]]
-            weight[b] = labels.weight[fold[d], ids[b]]
+            counts[b] = labels.counts[lists.fold[d], ids[b]]
+            weight[b] = labels.weight[lists.fold[d], ids[b]]
         for block in range(count):
             _read(F, size, loss.scale, read[block])
             # labels that the loss leaves out are read by a block behind, if there is one
@@ -290,7 +299,7 @@ def one_pass(
                 Blocks(blocks.out[block], blocks.inner[block]),
                 Squares(squares.out[block], squares.inner[block]),
             )
-            _back(ids[:n], size, slope, own, grown, read[block], hidden[block], loss.rate, passed, back)
+            _back(ids[:n], slope, own, grown, Values(read[block, :size], hidden[block]), loss.rate, derivatives)
             for b in range(size):
                 if loss.scale == 0:
                     slope[b] += passed[b]

@@ -8,7 +8,7 @@ document of a label and a place in it is to draw from the label's words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,13 @@ class Words(Generator):
         return WordWriter(corpus, self.share, labels=self.labels)
 
 
+class Lists(NamedTuple):
+    """Lists of numbers one behind the other: list i is values[start[i] : start[i + 1]]."""
+
+    values: NDArray[Any]
+    start: Longs
+
+
 class WordWriter:
     """The words of all documents as numbers, and the documents of every label."""
 
@@ -57,27 +64,25 @@ class WordWriter:
         assert corpus.texts is not None
         self.share = share
         documents = corpus.documents
-        self.words, self.stream, self.start = words_of([corpus.texts[row] for row in documents])
+        self.words, *numbers = words_of([corpus.texts[row] for row in documents])
+        self.texts = Lists(*numbers)
         Y = corpus.documents_only().positives()
         place = np.full(len(corpus), -1, dtype=np.int64)
         place[documents] = np.arange(len(documents))
         self.place = place
         if labels:
             columns = Y.tocsc()
-            self.label_start, self.label_documents = _longs(columns.indptr), _longs(columns.indices)
-            self.own_start, self.own = _longs(Y.indptr), _longs(Y.indices)
+            self.sharing = Lists(_longs(columns.indices), _longs(columns.indptr))
+            self.own = Lists(_longs(Y.indices), _longs(Y.indptr))
         else:  # one label that every document has
             count = len(documents)
-            self.label_start, self.label_documents = np.array([0, count]), np.arange(count)
-            self.own_start, self.own = np.arange(count + 1), np.zeros(count, dtype=np.int64)
+            self.sharing = Lists(np.arange(count), np.array([0, count]))
+            self.own = Lists(np.zeros(count, dtype=np.int64), np.arange(count + 1))
 
     def write(self, rows: NDArray[np.int64], seed: int) -> list[str]:
         documents = self.place[rows]
-        start = starts_of(np.diff(self.start)[documents])
-        filled = _filled(
-            documents, start, self.stream, self.start, self.own, self.own_start, self.label_documents,
-            self.label_start, self.share, np.uint64(seed),
-        )  # fmt: skip
+        start = starts_of(np.diff(self.texts.start)[documents])
+        filled = _filled(documents, start, self.texts, self.own, self.sharing, self.share, np.uint64(seed))
         return joined(self.words, filled, start)
 
 
@@ -113,18 +118,13 @@ def joined(words: Any, stream: Ints, start: Longs) -> list[str]:
 
 @njit(nogil=True, cache=True)
 def _filled(
-    documents: Longs,
-    out_start: Longs,
-    stream: Ints,
-    start: Longs,
-    own: Longs,
-    own_start: Longs,
-    label_documents: Longs,
-    label_start: Longs,
-    share: float,
-    seed: np.uint64,
+    documents: Longs, out_start: Longs, texts: Lists, own_labels: Lists, sharing: Lists, share: float, seed: np.uint64
 ) -> Ints:
-    """The words of each of these documents, some of them drawn anew; int32 (out_start[-1],)."""
+    """The words of each of these documents, some of them drawn anew; int32 (out_start[-1],).
+
+    sharing  the documents of every label
+    """
+    (stream, start), (own, own_start), (label_documents, label_start) = texts, own_labels, sharing
     out = np.empty(out_start[-1], dtype=np.int32)
     state = mixed_bits(seed + _STEP)
     for i in range(len(documents)):

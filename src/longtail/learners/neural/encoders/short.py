@@ -106,6 +106,12 @@ class WeightedBagNetwork(ShortTextNetwork):
         self.width = self.word_width = options.size
         self.layers = 1 if self.block is None else 2
 
+    @property
+    def sums_only(self) -> bool:
+        """Whether a document is the sum of its words, which are trained, and nothing but dropout changes it."""
+        changed = self.rectified or self.block is not None or self.dropout_words > 0
+        return self.words.weight.requires_grad and not changed
+
     def forward(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
         """Without a vector per token where nobody asks for those: long texts share most of their words."""
         if batch.states is not None or hooks.wants("embedded") or (self.training and self.dropout_words):

@@ -101,6 +101,12 @@ class LabelTextNetwork(HeadNetwork):
             self.choose = spectral_norm(nn.Linear(self.parts * width, self.parts))
         self._words: list[nn.Embedding] = []  # the encoder's, not this module's own
 
+    @property
+    def text_and_own(self) -> bool:
+        """Whether a label's vector is its text's and its own, joined by gates, and nothing else."""
+        given = self.options
+        return given.free and given.join == "gates" and not given.graph and not given.residual
+
     def bind(self, encoder: EncoderNetwork, facts: LabelFacts) -> None:
         """Reads the labels' texts with the encoder's word vectors; free vectors start from them."""
         words: nn.Embedding = encoder.words  # type: ignore[assignment]

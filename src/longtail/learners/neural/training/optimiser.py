@@ -105,15 +105,19 @@ class Numbers(NamedTuple):
     decay: float
 
 
-@njit(nogil=True, cache=True, fastmath=True)
+@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _update_rows(tables: Tables, rows: Longs, gradient: Floats, numbers: Numbers) -> None:
-    """One step of Adam on some rows, in one pass over memory: torch's operations take eight."""
+    """One step of Adam on some rows, in one pass over memory: torch's operations take eight.
+
+    numpy's way with a division by 0, which is a number and no error, lets it divide several numbers at once.
+    """
+    weights, means, squares = tables.weights, tables.mean, tables.square
     keep, add = np.float32(numbers.first), np.float32(1 - numbers.first)
     keep_square, add_square = np.float32(numbers.second), np.float32(1 - numbers.second)
     step, by = np.float32(numbers.rate), np.float32(1 / numbers.scale)
     floor, shrink = np.float32(numbers.eps), np.float32(numbers.decay)
     for i in range(len(rows)):
-        w, m, v, g = tables.weights[rows[i]], tables.mean[rows[i]], tables.square[rows[i]], gradient[i]
+        w, m, v, g = weights[rows[i]], means[rows[i]], squares[rows[i]], gradient[i]
         for j in range(len(g)):
             m[j] = keep * m[j] + add * g[j]
             v[j] = keep_square * v[j] + add_square * g[j] * g[j]

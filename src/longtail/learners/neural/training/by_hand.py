@@ -34,7 +34,7 @@ from longtail.learners.neural.training.batches import Batches, Share, seed_dropo
 from longtail.learners.neural.training.blocks import drop
 from longtail.learners.neural.training.data import Course, Schedule, TrainingData
 from longtail.learners.neural.training.network import Network
-from longtail.learners.neural.training.optimiser import RowAdam, clip_norm
+from longtail.learners.neural.training.optimiser import Pace, update_rows
 from longtail.run import Hardware, Run
 
 
@@ -124,18 +124,19 @@ class _Steps:
         self.dropout: float = encoder.dropout
         self.documents = _weighted(data.tokens, encoder.idf.numpy())
         self.labels = Bags(head.texts.start, head.texts.word, head.texts.weight)
-        self.parameters = [encoder.words.weight, head.vectors.weight, head.bias.weight, head.gates]
-        self.optimiser = RowAdam(network.groups(schedule.rate, schedule.word_rate, schedule.label_rate, schedule.decay))
-        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.weights = [self.words, self.own, self.bias, self.gates]
+        self.rates = [schedule.word_rate, schedule.label_rate, schedule.label_rate, schedule.rate]
+        # no optimiser of torch's: making one imports its compiler, which takes seconds
+        self.moments = [(torch.zeros_like(each), torch.zeros_like(each)) for each in self.weights]
         self.places = np.full(len(self.words), -1, dtype=np.int32)
         self.rooms: dict[str, Tensor] = {}
 
     def state(self) -> dict[str, Any]:
-        return {"done": self.done, "network": self.network.state_dict(), "moments": self.optimiser.state_dict()}
+        return {"done": self.done, "network": self.network.state_dict(), "moments": self.moments}
 
     def restore(self, kept: dict[str, Any]) -> None:
         self.network.load_state_dict(kept["network"])
-        self.optimiser.load_state_dict(kept["moments"])
+        self.moments = [(mean, square) for mean, square in kept["moments"]]
         self.done = int(kept["done"])
 
     def take(self, rows: NDArray[np.int64], rng: np.random.Generator) -> None:
@@ -162,8 +163,9 @@ class _Steps:
             of_vectors.numpy(), texts.numpy(), self.own.numpy(), labels, gates.numpy(), of_own.numpy(), of_gates.numpy()
         )
         found, of_words = self._of_words(rows, labels, of_documents, of_vectors)
-        own = torch.from_numpy(labels)
-        self._update((found, of_words), (own, of_own), (own, of_bias[:, None]), of_gates * gates * (1 - gates))
+        own, both = torch.from_numpy(labels), torch.arange(len(gates))
+        of_gates.mul_(gates * (1 - gates))
+        self._update([(found, of_words), (own, of_own), (own, of_bias[:, None]), (both, of_gates)])
 
     def _sums(self, name: str, bags: Bags, rows: NDArray[np.int64]) -> Tensor:
         """(len(rows), D): the sums of the word vectors of some texts."""
@@ -183,20 +185,16 @@ class _Steps:
         self.places[found[:count]] = -1
         return torch.from_numpy(found[:count]), made
 
-    def _update(self, words: Any, own: Any, bias: Any, gates: Tensor) -> None:
-        for parameter, (rows, values) in zip(self.parameters, (words, own, bias), strict=False):
-            parameter.grad = torch.sparse_coo_tensor(
-                rows[None], values, parameter.shape, is_coalesced=True, check_invariants=False
-            )
-        self.parameters[-1].grad = gates
-        if self.schedule.clip:
-            clip_norm(self.parameters, self.schedule.clip)
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * self.schedule.factor(self.done)
-        self.optimiser.step()
-        for parameter in self.parameters:
-            parameter.grad = None
-        self.done += 1
+    def _update(self, gradients: list[tuple[Tensor, Tensor]]) -> None:
+        """A step of Adam on the rows that have a gradient, all held to the largest norm together."""
+        clip, self.done = self.schedule.clip, self.done + 1
+        norm = math.sqrt(sum(float(torch.linalg.vector_norm(values)) ** 2 for _, values in gradients))
+        factor = self.schedule.factor(self.done - 1)
+        for weights, moments, gradient, rate in zip(self.weights, self.moments, gradients, self.rates, strict=True):
+            if clip and norm + 1e-6 > clip:
+                gradient[1].mul_(clip / (norm + 1e-6))
+            decay = self.schedule.decay if weights is self.gates else 0.0
+            update_rows(weights, moments, gradient, Pace(self.done, rate * factor, decay))
 
     def _room(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """Room for numbers, the same one at every step."""

@@ -12,6 +12,9 @@ from torch.optim import Optimizer
 
 from longtail.arrays import Floats, Longs, njit
 
+#: How far Adam's moments stay at a step, and what keeps it from dividing by 0.
+BETAS, EPS = (0.9, 0.999), 1e-8
+
 
 class RowAdam(Optimizer):
     """AdamW for dense gradients; for sparse ones the same arithmetic on the rows that have a gradient.
@@ -24,8 +27,8 @@ class RowAdam(Optimizer):
         self,
         params: Iterable[Any],
         lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
+        betas: tuple[float, float] = BETAS,
+        eps: float = EPS,
         weight_decay: float = 0.0,
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
@@ -84,6 +87,23 @@ def _plain(parameter: Tensor, values: Tensor) -> bool:
         each.ndim == 2 and each.dtype == torch.float32 and each.device.type == "cpu" and each.is_contiguous()
         for each in (parameter, values)
     )
+
+
+def update_rows(weights: Tensor, moments: tuple[Tensor, Tensor], gradient: tuple[Tensor, Tensor], at: Pace) -> None:
+    """A step of RowAdam on rows (R,) with gradients (R, width), each row once, on a CPU."""
+    rows, values = gradient
+    tables = Tables(weights.numpy(), moments[0].numpy(), moments[1].numpy())
+    first, second = BETAS
+    rate, scale = at.lr / (1 - first**at.step), (1 - second**at.step) ** 0.5
+    _update_rows(tables, rows.numpy(), values.numpy(), Numbers(first, second, rate, scale, EPS, at.decay * at.lr))
+
+
+class Pace(NamedTuple):
+    """Which step it is, from 1, its learning rate, and the weight decay."""
+
+    step: int
+    lr: float
+    decay: float = 0.0
 
 
 class Tables(NamedTuple):

@@ -15,6 +15,7 @@ pytest.importorskip("lightning")
 from short_text_cases import LABEL_TEXT, QUICK, WEIGHTED, titles  # noqa: E402
 
 from longtail.corpus import Corpus  # noqa: E402
+from longtail.learners.neural.memory import goes_by_hand  # noqa: E402
 from longtail.learners.neural.training import by_hand, checkpoints  # noqa: E402
 from longtail.registry import build  # noqa: E402
 from longtail.run import Hardware, Run  # noqa: E402
@@ -84,6 +85,12 @@ def test_what_goes_the_general_way(changes: dict[str, Any], monkeypatch: pytest.
     seen = ways(monkeypatch)
     learnt({**DECAF, **changes}, titles())
     assert seen == [False]
+
+
+def test_plans_know_which_way_it_goes() -> None:
+    assert goes_by_hand(build(DECAF))  # type: ignore[arg-type]
+    assert not goes_by_hand(build({**DECAF, "head": {**LABEL_TEXT, "residual": True}}))  # type: ignore[arg-type]
+    assert not goes_by_hand(build({**QUICK, "part": "astec"}))  # type: ignore[arg-type]
 
 
 def test_other_hardware_goes_the_general_way(monkeypatch: pytest.MonkeyPatch) -> None:

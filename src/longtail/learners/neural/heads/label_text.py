@@ -64,6 +64,11 @@ class LabelText(Head):
     def capabilities(self) -> Capabilities:
         return Capabilities(needs=("label texts",), spaces=("labels",))
 
+    @property
+    def text_and_own(self) -> bool:
+        """Whether a label's vector is its text's and its own, joined by gates, and nothing else."""
+        return self.free and self.join == "gates" and not self.graph and not self.residual
+
     def weights(self, width: int, word_width: int, n_labels: int) -> int:
         blocks = (1 + self.graph) * width * width * self.residual
         return n_labels * (width * self.free + 1) + blocks + 4 * width * width
@@ -100,12 +105,6 @@ class LabelTextNetwork(HeadNetwork):
             self.look = nn.ModuleList(spectral_norm(nn.Linear(width, width)) for _ in range(self.parts))
             self.choose = spectral_norm(nn.Linear(self.parts * width, self.parts))
         self._words: list[nn.Embedding] = []  # the encoder's, not this module's own
-
-    @property
-    def text_and_own(self) -> bool:
-        """Whether a label's vector is its text's and its own, joined by gates, and nothing else."""
-        given = self.options
-        return given.free and given.join == "gates" and not given.graph and not given.residual
 
     def bind(self, encoder: EncoderNetwork, facts: LabelFacts) -> None:
         """Reads the labels' texts with the encoder's word vectors; free vectors start from them."""

@@ -51,7 +51,7 @@ def suits(network: Network, data: TrainingData, course: Course, hooks: Sequence[
         and type(encoder) is WeightedBagNetwork
         and encoder.sums_only
         and type(head) is LabelTextNetwork
-        and head.text_and_own
+        and head.options.text_and_own
     )
 
 

@@ -20,7 +20,7 @@ SCORED = 64
 #: Products of two numbers that a core adds up per second, in batches as small as these.
 PRODUCTS = 2e9
 #: How many times as quick steps are that are written down by hand (see `training.by_hand`).
-BY_HAND = 2
+BY_HAND = 1.7
 
 
 def words_read(learner: NeuralLearner, sizes: Sizes) -> tuple[Words, Words]:

@@ -25,8 +25,8 @@ def slow(shared, task):
     return solve(shared, task)
 base.solve_task = slow
 if "astec" in sys.argv:
-    from longtail.learners.neural.training import module, trainer
-    trainer.CHECKPOINT_SECONDS, step = 0.0, module.Module.training_step
+    from longtail.learners.neural.training import checkpoints, module
+    checkpoints.CHECKPOINT_SECONDS, step = 0.0, module.Module.training_step
     def slow_step(self, *given):
         time.sleep(seconds)
         return step(self, *given)

@@ -21,7 +21,6 @@ from longtail.augment.label_features import LabelFeatures
 from longtail.augment.pvae import Pvae
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
-from longtail.learners.neural.training import trainer
 from longtail.run import Run
 from longtail.tagger import Tagger
 
@@ -89,7 +88,7 @@ def trained(checkpoints: Path | None, progress: Phases) -> dict[str, Any]:
         return collected(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(fits, "KEPT_FROM", 0.0)
         patch.setattr(LabelFeatures, "collected", watched)
         tagger.fit(corpus(), run=Run(seed=3, threads=1, progress=progress, checkpoints=checkpoints))

@@ -100,14 +100,14 @@ class Remembers(Hook):
 
 def fit(checkpoints: Path | None, average: float | None, progress: Any, hooked: bool = False) -> dict[str, Any]:
     """The arrays of a small network, trained with whatever checkpoints there are."""
-    from longtail.learners.neural.training import trainer as training
+    from longtail.learners.neural.training import checkpoints as kept
 
     options = {"epochs": EPOCHS, "least_steps": 1, "batch": BATCH, "average": average}
     encoder = {"part": "bilstm", "size": 8, "hidden": 4}
     learner: Any = build({"part": "attentionxml", "encoder": encoder, **options})
     run = Run(seed=3, threads=1, progress=progress, checkpoints=checkpoints)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "CHECKPOINT_SECONDS", 0.1)
+        patch.setattr(kept, "CHECKPOINT_SECONDS", 0.1)
         learner.learn(corpus(0), Fit(run, corpus(1), [Remembers()] if hooked else []))
     state: dict[str, Any] = learner.state()
     return state

@@ -9,7 +9,7 @@ import pytest
 from neural_helpers import Watch
 
 from longtail.corpus import Corpus
-from longtail.learners.neural.training import module, trainer
+from longtail.learners.neural.training import checkpoints, module
 from longtail.registry import build
 from longtail.run import Run
 
@@ -24,7 +24,7 @@ def check_resumes(
     """Cut off at an optimiser step, the same fit goes on from there, and learns the same bytes as one in one go."""
     whole: Any = build(config)
     whole.fit(corpus, run=Run(seed=3, threads=1))
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0)
     done = [0]
     step = module.Module.training_step
 

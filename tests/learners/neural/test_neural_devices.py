@@ -17,7 +17,7 @@ from neural_helpers import BATCH, DOCUMENTS, copied, small_learner, topics  # no
 
 from longtail.augment.hooks import Hook  # noqa: E402
 from longtail.fit import Fit  # noqa: E402
-from longtail.learners.neural.training import trainer as training  # noqa: E402
+from longtail.learners.neural.training import checkpoints  # noqa: E402
 from longtail.run import Hardware, Run  # noqa: E402
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork")
@@ -43,7 +43,7 @@ def test_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = topics()
     notes = tmp_path / "notes"
     notes.mkdir()
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.1)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0.1)
     learner = small_learner(epochs=20, average=0.5)
     run = Run(threads=1, checkpoints=tmp_path / "checkpoints", hardware=Hardware(devices=2))
     learner.learn(corpus, Fit(run, topics(12, seed=1), [Notes(notes)]))

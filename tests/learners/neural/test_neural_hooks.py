@@ -17,7 +17,7 @@ from neural_helpers import AN_EPOCH, DOCUMENTS, LABELS, checkpoint_files, copied
 
 from longtail import augment  # noqa: E402
 from longtail.augment.hooks import Hook, TrainingPlan  # noqa: E402
-from longtail.learners.neural.training import trainer  # noqa: E402
+from longtail.learners.neural.training import checkpoints  # noqa: E402
 
 STEPS = 3 * AN_EPOCH
 
@@ -113,7 +113,7 @@ class Forgets(Remembers):
 @pytest.mark.parametrize("valid", [False, True])
 def test_what_a_hook_remembers_goes_on_exactly(tmp_path: Path, valid: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the middle of every epoch and from the ends of all but the last."""
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0)
     whole = copied(fitted(hooks=[Remembers()], valid=valid))
     for cut in range(2, STEPS + 1):
 

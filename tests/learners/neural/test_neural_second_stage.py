@@ -21,7 +21,7 @@ from longtail.augment.base import LabelVectors  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.fit import Fit  # noqa: E402
 from longtail.learners.neural import second_stage  # noqa: E402
-from longtail.learners.neural.training import trainer  # noqa: E402
+from longtail.learners.neural.training import checkpoints  # noqa: E402
 from longtail.learners.neural.training.batches import Batch, token_tensors  # noqa: E402
 from longtail.registry import build  # noqa: E402
 from longtail.run import Run  # noqa: E402
@@ -155,7 +155,7 @@ class Cut:
 
 def test_goes_on_only_with_the_same_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second stage that was cut goes on to the same end; another one, of other vectors, does not take it up."""
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0)
     width = fitted(CASES["attentionxml"]).network_.encoder.width
     given = [LabelVectors(np.array([n]), np.ones((1, width), dtype=np.float32)) for n in (3, 4)]
 

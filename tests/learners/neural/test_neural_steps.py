@@ -16,7 +16,7 @@ from short_text_cases import LEARNERS, titles  # noqa: E402
 from longtail import fit as fits  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
 from longtail.fit import Fit  # noqa: E402
-from longtail.learners.neural.training import trainer as training  # noqa: E402
+from longtail.learners.neural.training import checkpoints  # noqa: E402
 from longtail.learners.neural.training.task import Task  # noqa: E402
 from longtail.registry import build  # noqa: E402
 from longtail.run import Run  # noqa: E402
@@ -70,7 +70,7 @@ def test_none_is_refused() -> None:
 
 
 def test_goes_on_from_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0)
     options: dict[str, Any] = {"steps": STEPS, "epochs": 3, "valid": False}
     after: list[Any] = []
     whole = copied(fitted(after_step=lambda network, step: after.append(copied(network)), **options))
@@ -100,7 +100,7 @@ def test_epochs_beside_steps_are_refused() -> None:
 @pytest.mark.parametrize("name", ["decaf", "decaf, clusters", "inceptionxml-lf, clusters"])
 def test_learners_of_short_texts_go_on(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit of several networks is cut in its last one: that goes on, and those before are not trained again."""
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0)
     monkeypatch.setattr(fits, "KEPT_FROM", 0)
     corpus = titles()
 

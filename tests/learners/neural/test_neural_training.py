@@ -28,7 +28,7 @@ from neural_helpers import (  # noqa: E402
 
 from longtail.augment.hooks import Hook  # noqa: E402
 from longtail.errors import UsageError  # noqa: E402
-from longtail.learners.neural.training import module  # noqa: E402
+from longtail.learners.neural.training import checkpoints, module  # noqa: E402
 from longtail.learners.neural.training import trainer as training  # noqa: E402
 from longtail.run import Hardware, Run  # noqa: E402
 
@@ -213,7 +213,7 @@ def cut_at(step: int) -> Callable[[Any, int], None]:
 @pytest.fixture
 def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps a checkpoint whenever one may be kept, and gives validations a value that is best somewhere within."""
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0)
     rise_and_fall = [0.2, 0.5, 0.4, 0.3]
 
     def value(scores: Any, valid: Any, metric: str) -> float:
@@ -315,7 +315,7 @@ def test_damaged_checkpoint(tmp_path: Path, every_step: None, damage: str, monke
 
 
 def test_no_checkpoint_before_its_time(tmp_path: Path) -> None:
-    assert training.CHECKPOINT_SECONDS >= 10
+    assert checkpoints.CHECKPOINT_SECONDS >= 10
     folder = tmp_path / "checkpoints"
     with pytest.raises(Stop):
         fitted(after_step=cut_at(5), checkpoints=folder)

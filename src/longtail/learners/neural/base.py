@@ -265,6 +265,11 @@ class NeuralLearner(Learner):
             self.encoder.max_length,
             run,
         )
+        from longtail.learners.neural.training import by_hand
+
+        if by_hand.suits(network, data, course, hooks, run):  # type: ignore[arg-type]
+            by_hand.train(network, data, course, run)
+            return
         from longtail.learners.neural.training.trainer import train
 
         train(network, data, course, hooks, plan, run)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from longtail.features.estimate import Words, words_of
 from longtail.learners.neural.heads.base import Seen
+from longtail.learners.neural.shortlists.shared import AllLabels, SampledLabels
 from longtail.plan import Sizes, Stage
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 SCORED = 64
 #: Products of two numbers that a core adds up per second, in batches as small as these.
 PRODUCTS = 2e9
+#: How many times as quick steps are that are written down by hand (see `training.by_hand`).
+BY_HAND = 1.7
 
 
 def words_read(learner: NeuralLearner, sizes: Sizes) -> tuple[Words, Words]:
@@ -63,11 +66,20 @@ def network_stages(learner: NeuralLearner, sizes: Sizes, name: str = "", listed:
         Stage(f"{prefix}network", weights / 2e8, weights + tokens + start, weights + tokens),
         Stage(
             f"{prefix}train",
-            steps * max(0.004, products / PRODUCTS),
+            steps * max(0.004, products / PRODUCTS) / (BY_HAND if goes_by_hand(learner) else 1),
             moments + averaged + best + max(batch, scored, folded),
             -tokens,
         ),
     ]
+
+
+def goes_by_hand(learner: NeuralLearner) -> bool:
+    """Whether its steps are written down by hand, where a run asks for nothing that needs the general way."""
+    encoder, head = learner.encoder, learner.head
+    plain = (
+        learner.average is None and not learner.valid_share and isinstance(learner.shortlist, AllLabels | SampledLabels)
+    )
+    return plain and getattr(encoder, "sums_only", False) and getattr(head, "text_and_own", False)
 
 
 def stages_of(learner: NeuralLearner, sizes: Sizes, run: Run) -> list[Stage]:

@@ -94,6 +94,11 @@ class WeightedBag(ShortTextEncoder):
     rectified: bool = option(False, "negative numbers of the sum become 0 (Astec: yes)")
     residual: bool = option(False, "a residual block behind the sum (Astec: yes)")
 
+    @property
+    def sums_only(self) -> bool:
+        """Whether a document is the sum of its words, which are trained, and nothing but dropout changes it."""
+        return self.train_vectors and not (self.rectified or self.residual or self.dropout_words)
+
     def network(self) -> EncoderNetwork:
         return WeightedBagNetwork(self)
 
@@ -101,7 +106,7 @@ class WeightedBag(ShortTextEncoder):
 class WeightedBagNetwork(ShortTextNetwork):
     def __init__(self, options: WeightedBag) -> None:
         super().__init__(options)
-        self.dropout, self.rectified = options.dropout, options.rectified
+        self.dropout, self.rectified, self.sums_only = options.dropout, options.rectified, options.sums_only
         self.block = Residual(options.size, options.dropout) if options.residual else None
         self.width = self.word_width = options.size
         self.layers = 1 if self.block is None else 2

@@ -64,6 +64,11 @@ class LabelText(Head):
     def capabilities(self) -> Capabilities:
         return Capabilities(needs=("label texts",), spaces=("labels",))
 
+    @property
+    def text_and_own(self) -> bool:
+        """Whether a label's vector is its text's and its own, joined by gates, and nothing else."""
+        return self.free and self.join == "gates" and not self.graph and not self.residual
+
     def weights(self, width: int, word_width: int, n_labels: int) -> int:
         blocks = (1 + self.graph) * width * width * self.residual
         return n_labels * (width * self.free + 1) + blocks + 4 * width * width

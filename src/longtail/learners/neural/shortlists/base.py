@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -96,6 +96,19 @@ class SharedLabels:
     def choose(
         self, rows: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
+        labels, (document, column, value), weight = self.pairs(rows, rng)
+        targets = np.zeros((len(rows), len(labels)), dtype=np.float32)
+        targets[document, column] = value
+        if weight is None:
+            return labels, targets, None
+        weights = np.ones_like(targets)
+        weights[document, column] = weight
+        return labels, targets, weights
+
+    def pairs(
+        self, rows: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...], NDArray[np.float32] | None]:
+        """Labels (S,), and the stored pairs only: document and label by their places, targets; weights if there are."""
         document, entries = _stored(self.Y, rows)
         found = self.Y.indices[entries]
         n_labels = self.Y.shape[1]
@@ -103,14 +116,8 @@ class SharedLabels:
             labels = np.union1d(found, rng.integers(0, n_labels, self.negatives)).astype(np.int64)
         else:
             labels = np.arange(n_labels)
-        column = np.searchsorted(labels, found)
-        targets = np.zeros((len(rows), len(labels)), dtype=np.float32)
-        targets[document, column] = self.Y.data[entries]
-        if self.pair_weight is None:
-            return labels, targets, None
-        weights = np.ones_like(targets)
-        weights[document, column] = self.pair_weight[entries]
-        return labels, targets, weights
+        weights = None if self.pair_weight is None else self.pair_weight[entries]
+        return labels, (document, np.searchsorted(labels, found), self.Y.data[entries]), weights
 
 
 @dataclass(eq=False)

@@ -94,6 +94,10 @@ class Batches:
         return math.ceil(math.ceil(len(self.tokens) / self.size) / self.world)
 
     def __iter__(self) -> Iterator[Batch]:
+        return (self.batch(rows, rng) for rows, rng in self.rows())
+
+    def rows(self) -> Iterator[tuple[NDArray[np.int64], np.random.Generator]]:
+        """The documents of each batch of the next epoch, and what its labels are drawn by."""
         epoch, position = self._next_epoch, self._position
         self._next_epoch, self._position = epoch + 1, 0
         if position == 0:
@@ -101,7 +105,7 @@ class Batches:
         order = self.order(epoch)
         for number in range(position, len(self)):
             mine = (number * self.world + self.rank) % len(order)
-            yield self.batch(order[mine], np.random.default_rng([self.seed, 1, epoch, mine]))
+            yield order[mine], np.random.default_rng([self.seed, 1, epoch, mine])
 
     def order(self, epoch: int) -> list[NDArray[np.int64]]:
         """The documents of each batch of an epoch, batches of similar length in random order."""
@@ -123,6 +127,15 @@ class Batches:
             state_tensor(self.states, self.tokens, rows),
             None if self.hidden is None else self.hidden.of(self.tokens, rows),
         )
+
+
+def seed_dropout(seed: int, step: int, rank: int = 0, *, device: str = "cpu") -> None:
+    """What is dropped follows from the step, so that a resumed run drops what an uninterrupted one drops."""
+    drawn = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    if device == "cpu":
+        torch.default_generator.manual_seed(drawn)
+    else:
+        torch.manual_seed(drawn)  # notes for each kind of device there is not where it was called: not for every step
 
 
 def token_tensors(tokens: Tokens, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:

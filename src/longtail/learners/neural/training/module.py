@@ -12,7 +12,7 @@ from torch import Tensor
 
 from longtail.augment.hooks import Hook, Hooks
 from longtail.corpus import Corpus
-from longtail.learners.neural.training.batches import Batch, Batches, Share
+from longtail.learners.neural.training.batches import Batch, Batches, Share, seed_dropout
 from longtail.learners.neural.training.data import Schedule, TrainingData
 from longtail.learners.neural.training.network import Network, best_labels, to_device
 from longtail.learners.neural.training.optimiser import RowAdam, clip_norm
@@ -52,8 +52,7 @@ class Module(lightning.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         step, seed = self.trainer.global_step, self._outside.schedule.seed
         hooks = self._outside.hooks
-        # dropout follows from the step, so that a resumed run drops what an uninterrupted one drops
-        torch.manual_seed(_step_seed(seed, step, self.trainer.global_rank))
+        seed_dropout(seed, step, self.trainer.global_rank, device=self.device.type)
         for number, hook in enumerate(hooks):
             rng = np.random.default_rng([seed, 2 + number, step, self.trainer.global_rank])
             batch = hook.draw(batch, self.network, rng, step)
@@ -106,10 +105,6 @@ class _Outside:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Outside:
         return self
-
-
-def _step_seed(seed: int, step: int, rank: int) -> int:
-    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def measure(scores: Scores, valid: Corpus, metric: str) -> float:

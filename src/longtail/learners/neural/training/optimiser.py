@@ -12,6 +12,9 @@ from torch.optim import Optimizer
 
 from longtail.arrays import Floats, Longs, njit
 
+#: How far Adam's moments stay at a step, and what keeps it from dividing by 0.
+BETAS, EPS = (0.9, 0.999), 1e-8
+
 
 class RowAdam(Optimizer):
     """AdamW for dense gradients; for sparse ones the same arithmetic on the rows that have a gradient.
@@ -24,8 +27,8 @@ class RowAdam(Optimizer):
         self,
         params: Iterable[Any],
         lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
+        betas: tuple[float, float] = BETAS,
+        eps: float = EPS,
         weight_decay: float = 0.0,
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
@@ -86,6 +89,23 @@ def _plain(parameter: Tensor, values: Tensor) -> bool:
     )
 
 
+def update_rows(weights: Tensor, moments: tuple[Tensor, Tensor], gradient: tuple[Tensor, Tensor], at: Pace) -> None:
+    """A step of RowAdam on rows (R,) with gradients (R, width), each row once, on a CPU."""
+    rows, values = gradient
+    tables = Tables(weights.numpy(), moments[0].numpy(), moments[1].numpy())
+    first, second = BETAS
+    rate, scale = at.lr / (1 - first**at.step), (1 - second**at.step) ** 0.5
+    _update_rows(tables, rows.numpy(), values.numpy(), Numbers(first, second, rate, scale, EPS, at.decay * at.lr))
+
+
+class Pace(NamedTuple):
+    """Which step it is, from 1, its learning rate, and the weight decay."""
+
+    step: int
+    lr: float
+    decay: float = 0.0
+
+
 class Tables(NamedTuple):
     """A parameter with a row per word or label, and Adam's moments of it."""
 
@@ -105,15 +125,19 @@ class Numbers(NamedTuple):
     decay: float
 
 
-@njit(nogil=True, cache=True, fastmath=True)
+@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _update_rows(tables: Tables, rows: Longs, gradient: Floats, numbers: Numbers) -> None:
-    """One step of Adam on some rows, in one pass over memory: torch's operations take eight."""
+    """One step of Adam on some rows, in one pass over memory: torch's operations take eight.
+
+    numpy's way with a division by 0, which is a number and no error, lets it divide several numbers at once.
+    """
+    weights, means, squares = tables.weights, tables.mean, tables.square
     keep, add = np.float32(numbers.first), np.float32(1 - numbers.first)
     keep_square, add_square = np.float32(numbers.second), np.float32(1 - numbers.second)
     step, by = np.float32(numbers.rate), np.float32(1 / numbers.scale)
     floor, shrink = np.float32(numbers.eps), np.float32(numbers.decay)
     for i in range(len(rows)):
-        w, m, v, g = tables.weights[rows[i]], tables.mean[rows[i]], tables.square[rows[i]], gradient[i]
+        w, m, v, g = weights[rows[i]], means[rows[i]], squares[rows[i]], gradient[i]
         for j in range(len(g)):
             m[j] = keep * m[j] + add * g[j]
             v[j] = keep_square * v[j] + add_square * g[j] * g[j]

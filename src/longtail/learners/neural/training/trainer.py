@@ -27,13 +27,12 @@ from longtail.augment.hooks import Hook, TrainingPlan
 from longtail.errors import UsageError
 from longtail.features.pretrained import torch_threads
 from longtail.keep.files import atomic_file
+from longtail.learners.neural.training import checkpoints
 from longtail.learners.neural.training.data import Course, TrainingData
 from longtail.learners.neural.training.module import Module
 from longtail.learners.neural.training.network import Network
 from longtail.run import Hardware, Run
 
-#: Seconds between checkpoints of a run that keeps any.
-CHECKPOINT_SECONDS = 30
 #: Variables that Lightning sets.
 ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "WORLD_SIZE")
 
@@ -46,13 +45,12 @@ def train(
         hook.begin(plan)
     network.train()
     module = Module(network, data, course.schedule, hooks, course.metric)
-    checkpoints = course.checkpoints
-    if checkpoints is not None:
-        checkpoints.mkdir(parents=True, exist_ok=True)
+    if course.checkpoints is not None:
+        course.checkpoints.mkdir(parents=True, exist_ok=True)
     with quiet(), torch_threads(run.workers), _as_before():
         trainer = _trainer(course, hooks, data.valid is not None, run)
         try:
-            trainer.fit(module, ckpt_path=_latest(checkpoints), weights_only=True)
+            trainer.fit(module, ckpt_path=checkpoints.latest(course.checkpoints), weights_only=True)
         except SystemExit:
             # Lightning ends the whole program when it is interrupted; whoever called may want to do something else
             if trainer.interrupted:
@@ -62,8 +60,8 @@ def train(
     if run.hardware.devices * run.hardware.nodes == 1:  # what other processes did, hooks here do not know
         for hook in hooks:
             hook.end()
-    if checkpoints is not None:
-        shutil.rmtree(checkpoints, ignore_errors=True)
+    if course.checkpoints is not None:
+        shutil.rmtree(course.checkpoints, ignore_errors=True)
     return network
 
 
@@ -71,15 +69,15 @@ def _trainer(course: Course, hooks: Sequence[Hook], checked: bool, run: Run) -> 
     hardware = run.hardware
     strategy = _strategy(hardware)
     average = None if course.average_from is None else AveragedWeights(course.average_from, course.average_every)
-    steps, checkpoints = course.schedule.steps, course.checkpoints
+    steps, folder = course.schedule.steps, course.checkpoints
     # processes of their own have no bar, which only the caller can draw
     callbacks: list[Callback] = [_Bar(run, course.title, steps) if strategy == "auto" else _OneThread()]
     callbacks += [] if average is None else [average]
     callbacks += [KeepBest(course.metric, average), _Until(steps), HookStates(hooks)]
     if checked and course.patience:
         callbacks.append(EarlyStopping(course.metric, mode="max", patience=course.patience, check_finite=False))
-    if checkpoints is not None:
-        callbacks.append(Checkpoints(checkpoints, CHECKPOINT_SECONDS, steps))
+    if folder is not None:
+        callbacks.append(Checkpoints(folder, checkpoints.CHECKPOINT_SECONDS, steps))
     return lightning.Trainer(
         accelerator="auto",
         strategy=strategy,
@@ -91,14 +89,14 @@ def _trainer(course: Course, hooks: Sequence[Hook], checked: bool, run: Run) -> 
         callbacks=callbacks,
         logger=_loggers(hardware.logs, course.title),
         plugins=[AtomicFiles()],
-        enable_checkpointing=checkpoints is not None,
+        enable_checkpointing=folder is not None,
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
         log_every_n_steps=50,
         deterministic=True,
         use_distributed_sampler=False,
-        default_root_dir=checkpoints,
+        default_root_dir=folder,
     )
 
 
@@ -113,18 +111,6 @@ def _strategy(hardware: Hardware) -> str | Strategy:
         raise UsageError(f"devices is {hardware.devices}, but this system cannot fork processes: set it to 1")
     # of the ways processes talk to each other, gloo is the one that takes sparse gradients
     return DDPStrategy(start_method="fork", process_group_backend="gloo")
-
-
-def _latest(folder: Path | None) -> str | None:
-    """The newest checkpoint of a folder that can be read; one that was damaged is as good as none."""
-    found = [] if folder is None else [file for file in folder.glob("*.ckpt") if file.stem.isdecimal()]
-    for file in sorted(found, key=lambda file: int(file.stem), reverse=True):
-        try:
-            torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-        except Exception:  # torch has no one error for files that are cut short or hold something else
-            continue
-        return str(file)
-    return None
 
 
 def _loggers(folder: str | None, title: str) -> list[Logger] | bool:
@@ -172,9 +158,7 @@ class Checkpoints(Checkpoint):
         new = self.folder / f"{trainer.global_step}.ckpt"
         trainer.save_checkpoint(new)
         if trainer.is_global_zero:
-            for file in self.folder.glob("*.ckpt"):
-                if file.name != new.name:
-                    file.unlink(missing_ok=True)
+            checkpoints.only(new)
         self._last = time.monotonic()
 
 

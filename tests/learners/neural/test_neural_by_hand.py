@@ -1,0 +1,153 @@
+"""DECAF trained without autograd: the steps of the general way, for what goes that way and for nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("lightning")
+
+from short_text_cases import LABEL_TEXT, QUICK, WEIGHTED, titles  # noqa: E402
+
+from longtail.corpus import Corpus  # noqa: E402
+from longtail.learners.neural.memory import goes_by_hand  # noqa: E402
+from longtail.learners.neural.training import by_hand, checkpoints  # noqa: E402
+from longtail.registry import build  # noqa: E402
+from longtail.run import Hardware, Run  # noqa: E402
+
+DECAF: dict[str, Any] = {**QUICK, "part": "decaf", "head": LABEL_TEXT, "encoder": {**WEIGHTED, "dropout": 0.5}}
+
+
+class Cut(Exception):  # noqa: N818
+    """What cuts a run off."""
+
+
+def masked(corpus: Corpus) -> Corpus:
+    """Some stored pairs without any say, and some targets that are soft."""
+    draw = np.random.default_rng(5)
+    Y = corpus.Y.copy()
+    Y.data = np.where(draw.random(Y.nnz) < 0.3, np.float32(0.4), Y.data).astype(np.float32)
+    return replace(corpus, Y=Y, pair_weight=draw.integers(0, 2, Y.nnz).astype(np.float32))
+
+
+def learnt(config: dict[str, Any], corpus: Corpus, **options: Any) -> dict[str, Any]:
+    state: dict[str, Any] = build(config).fit(corpus, run=Run(seed=3, threads=1, **options)).state()  # type: ignore[attr-defined]
+    return state
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Which way each training goes from now on."""
+    seen: list[bool] = []
+    suits = by_hand.suits
+
+    def watched(*given: Any) -> bool:
+        seen.append(suits(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(by_hand, "suits", watched)
+    return seen
+
+
+@pytest.mark.parametrize("made", [titles, lambda: masked(titles())], ids=["plain", "masked and soft"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"shortlist": {"part": "sampled-labels", "negatives": 3}}, {"clip": 0.01}, {"clip": 0.0, "decay": 0.1}],
+    ids=["all labels", "sampled", "clipped", "decayed"],
+)
+def test_the_same_as_with_autograd(made: Any, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ways(monkeypatch)
+    config = {**DECAF, "least_steps": 12, **changes}
+    one = learnt(config, made())
+    monkeypatch.setattr(by_hand, "suits", lambda *given: False)
+    other = learnt(config, made())
+    assert seen == [True]
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-3, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"average": 0.5}, {"valid_share": 0.2}, {"head": {**LABEL_TEXT, "residual": True}},
+     {"head": {**LABEL_TEXT, "graph": True}}, {"head": {**LABEL_TEXT, "free": False}},
+     {"encoder": {**WEIGHTED, "rectified": True}}, {"encoder": {**WEIGHTED, "dropout_words": 0.1}}],
+)  # fmt: skip
+def test_what_goes_the_general_way(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ways(monkeypatch)
+    learnt({**DECAF, **changes}, titles())
+    assert seen == [False]
+
+
+def test_plans_know_which_way_it_goes() -> None:
+    assert goes_by_hand(build(DECAF))  # type: ignore[arg-type]
+    assert not goes_by_hand(build({**DECAF, "head": {**LABEL_TEXT, "residual": True}}))  # type: ignore[arg-type]
+    assert not goes_by_hand(build({**QUICK, "part": "astec"}))  # type: ignore[arg-type]
+
+
+def test_other_hardware_goes_the_general_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ways(monkeypatch)
+    learnt(DECAF, titles(), hardware=Hardware(precision="bf16-mixed"))
+    assert seen == [False]
+
+
+def test_no_gradient_of_masked_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other targets of pairs that have no say change no byte."""
+    seen = ways(monkeypatch)
+    corpus = masked(titles())
+    Y = corpus.Y.copy()
+    assert corpus.pair_weight is not None
+    Y.data = np.where(corpus.pair_weight == 0, np.float32(0.9), Y.data).astype(np.float32)
+    config = {**DECAF, "prior": 0.0}
+    assert same(learnt(config, corpus), learnt(config, replace(corpus, Y=Y))) and seen == [True, True]
+
+
+@pytest.mark.parametrize("at", [1, 5, 7])
+def test_goes_on_where_it_was_cut(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {**DECAF, "least_steps": 9}
+    whole = learnt(config, titles())
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0)
+    take, taken = by_hand._Steps.take, [0]
+
+    def cut(self: Any, *given: Any) -> None:
+        if taken[0] == at:
+            raise Cut
+        taken[0] += 1
+        take(self, *given)
+
+    monkeypatch.setattr(by_hand._Steps, "take", cut)
+    with pytest.raises(Cut):
+        learnt(config, titles(), checkpoints=tmp_path)
+    assert [file.stem for file in tmp_path.rglob("*.ckpt")] == [str(at)]
+    taken[0] = at + 1
+    assert same(whole, learnt(config, titles(), checkpoints=tmp_path))
+    assert not list(tmp_path.rglob("*.ckpt")), "nothing is left when it is done"
+
+
+def test_what_is_not_imported() -> None:
+    """Lightning and torch's compiler, each of which takes seconds to import."""
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from short_text_cases import LABEL_TEXT, QUICK, titles\n"
+        "from longtail.registry import build\n"
+        "build({**QUICK, 'part': 'decaf', 'head': LABEL_TEXT}).fit(titles())\n"
+        "assert 'torch' in sys.modules\n"
+        "print([name for name in ('lightning', 'torch._dynamo', 'sympy') if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert done.stdout.strip() == "[]"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.errors import UsageError
-from longtail.features.characters import analysed_bytes, analysed_table
+from longtail.features.characters import analysed_table, joined_bytes
 from longtail.features.compounds import COMPOUNDING
 from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
 from longtail.features.stems import Forms
@@ -184,7 +184,7 @@ def _kept_languages(array: NDArray[Any]) -> tuple[str, ...]:
 
 def plain_words(texts: Sequence[str]) -> Words:
     """The words of some texts as they stand, scripts without spaces in pairs of characters."""
-    words = tokenise_bytes([analysed_bytes(text) for text in texts], analysed_table(), lone=True)
+    words = tokenise_bytes(*joined_bytes(texts), analysed_table(), lone=True)
     pieces = cut_runs(words.blob, words.offsets)
     if pieces is None:
         return words

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.features import kernels
-from longtail.features.characters import without_accents
+from longtail.features.characters import all_without_accents, without_accents
 from longtail.features.languages import ACCENTED, LANGUAGES
 from longtail.features.tokenise import Words
 from longtail.features.word_tables import Growing, GrowingWords, Spelling, gather, numbered, spelled, starts_of, taken
@@ -50,10 +50,13 @@ def stems_in(words: list[bytes], of: list[int], languages: Sequence[str]) -> lis
 
 def stemmed(words: list[bytes], language: str) -> list[bytes]:
     """The stems of words that nobody remembers."""
+    made = _with_accents(words, language)
+    return [stem if stem.isascii() else without_accents(stem) for stem in made] if language in ACCENTED else made
+
+
+def _with_accents(words: list[bytes], language: str) -> list[bytes]:
     name = LANGUAGES.get(language)
-    made = _stemmer(name).stemWords(words) if name else words
-    if language in ACCENTED:
-        made = [stem if stem.isascii() else without_accents(stem) for stem in made]
+    made: list[bytes] = _stemmer(name).stemWords(words) if name else words
     # no word becomes nothing
     return made if all(made) else [stem or word for word, stem in zip(words, made, strict=True)]
 
@@ -109,14 +112,18 @@ class Forms:
         if len(new):
             found[new] = len(known) + np.arange(len(new))
             known.add(words, some[new])
-            stem_of.append(self._added(stemmed(spelled(words, some[new]), self._languages[language])))
+            stem_of.append(self._stemmed(spelled(words, some[new]), self._languages[language]))
         numbers: NDArray[np.int32] = stem_of.values[found]
         return numbers
 
-    def _added(self, names: list[bytes]) -> NDArray[np.int32]:
-        """int32 (names,): the numbers of stems, which are taken in if they are new."""
-        lengths = np.fromiter(map(len, names), dtype=np.int64, count=len(names))
-        blob, offsets = np.frombuffer(b"".join(names), dtype=np.uint8), starts_of(lengths)
+    def _stemmed(self, words: list[bytes], language: str) -> NDArray[np.int32]:
+        """int32 (words,): the numbers of the stems of words, which are taken in if they are new."""
+        made = _with_accents(words, language)
+        blob = np.frombuffer(b"".join(made), dtype=np.uint8)
+        lengths = np.fromiter(map(len, made), dtype=np.int64, count=len(made))
+        if language in ACCENTED:
+            blob, lengths = all_without_accents(blob, lengths)
+        offsets = starts_of(lengths)
         numbers, firsts, hashes = numbered(blob, offsets[:-1], lengths)
         different = Spelling(gather(blob, offsets[firsts], lengths[firsts]), starts_of(lengths[firsts]), hashes)
         found = self._stems.find(different)

@@ -76,7 +76,12 @@ def chunks(texts: Sequence[str], characters: int) -> Iterator[slice]:
 
 def terms_of(texts: Sequence[str], n: int, words_of: Callable[[Sequence[str]], Words] = tokenise) -> ChunkTerms:
     """The words and n-grams (up to n words) of some texts, given what finds their words."""
-    stream, ends, blob, offsets, word_hashes = words_of(texts)
+    return terms_of_words(words_of(texts), n)
+
+
+def terms_of_words(found_words: Words, n: int) -> ChunkTerms:
+    """Words and n-grams (up to n words), counted."""
+    stream, ends, blob, offsets, word_hashes = found_words
     words, tokens = len(word_hashes), len(stream)
     most = (n - 1) * tokens
     hashes = np.empty(words + most, dtype=np.uint64)

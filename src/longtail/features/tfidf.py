@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.features import kernels
-from longtail.features.analyser import NONE, WHICH, Analyser, check_language
+from longtail.features.analyser import AUTO, NONE, SHARED, WHICH, Analyser, check_language
 from longtail.features.base import Features
 from longtail.features.characters import analysed_table
 from longtail.features.estimate import Words, words_of
@@ -32,6 +32,7 @@ from longtail.features.terms import (
     chunks,
     merged_columns,
     terms_of,
+    terms_of_words,
 )
 from longtail.features.tokenise import tokenise, word_table
 from longtail.features.vocabulary import NO_TERMS, Vocabulary, select
@@ -95,15 +96,19 @@ class Tfidf(Features):
         texts = _checked(texts)
         if not texts:
             raise UsageError("tfidf: there are no documents to fit on")
-        analyser = Analyser.fitted(self.language, texts)
+        analyser, words = Analyser.fitted_with_words(self.language, texts)
         with run.bar("Features", len(texts) * (1 + rows_too)) as bar:
 
             def count_chunk(chunk: slice) -> ChunkTerms:
-                part = terms_of(texts[chunk], self.ngrams, analyser or tokenise)
+                if analyser is not None and words is not None:  # of all texts
+                    part = terms_of_words(analyser.stems_of(words), self.ngrams)
+                else:
+                    part = terms_of(texts[chunk], self.ngrams, analyser or tokenise)
                 bar.advance(chunk.stop - chunk.start)
                 return part
 
-            parts = run.map(count_chunk, list(chunks(texts, self.chunk_characters)))
+            cut = [slice(0, len(texts))] if words is not None else list(chunks(texts, self.chunk_characters))
+            parts = run.map(count_chunk, cut)
             if self.hash_bits is None:
                 splits = self.compounds and analyser is not None and analyser.compounding
                 entries, columns = self._fit_vocabulary(parts, len(texts), splits, run)
@@ -168,11 +173,13 @@ class Tfidf(Features):
         """Counts of all chunks are held until the last is weighed; rows are copied once more when they are stacked."""
         words = self._words_of(sizes)
         made = self.planned(sizes)
-        chunks = -(-sizes.characters // self.chunk_characters)
+        all_at_once = self.language == AUTO and sizes.characters <= SHARED
+        largest = sizes.characters if all_at_once else min(self.chunk_characters, sizes.characters)
+        chunks = 1 if all_at_once else -(-sizes.characters // self.chunk_characters)
         # a chunk's own table of words: spelling, place, hash, number
         tables = chunks * min(words.terms, int(words.terms / max(1, chunks) ** words.power)) * 34
         gathered = words.terms * (150 if self.hash_bits is None else 0)
-        busy = min(run.tasks, chunks) * min(self.chunk_characters, sizes.characters) * 10 * self.ngrams
+        busy = min(run.tasks, chunks) * largest * 10 * self.ngrams
         peak = 8 * words.entries + tables + max(busy, gathered, 16 * made.nonzeros)
         seconds = self.ngrams * sizes.characters / 12e6 / min(run.tasks, 4)
         return [Stage("features", seconds, int(1.1 * peak), made.X_bytes + self._vocabulary_bytes(words))]
@@ -250,7 +257,7 @@ class Tfidf(Features):
             mask = np.uint64(self.n_features_ - 1 if self._vocabulary_ is None else 0)
             terms = self._terms_of_one_ = Terms(
                 word_table() if analyser is None else analysed_table(), known.blob, known.offsets, known.slots,
-                known.columns, known.pairs, known.pair_slots, known.own, known.parts,
+                known.columns, known.pairs, known.pair_slots, *known.compounds,
                 self.idf_, self.ngrams, mask, self.sublinear,
             )  # fmt: skip
             self._lookup_ = None if analyser is None else Lookup.of(analyser)

@@ -24,7 +24,7 @@ from longtail.features.forms import Forms
 from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
-from longtail.features.word_tables import WordTable, frozen, gather, numbered, spelled, starts_of
+from longtail.features.word_tables import GrowingWords, WordTable, frozen, gather, numbered, spelled, starts_of
 from longtail.part import Arrays, Part, shown_name
 
 #: What `language` may be beside a language.
@@ -93,11 +93,16 @@ class Analyser:
     # using
     def __call__(self, texts: Sequence[str]) -> Words:
         """The stems of some texts, in place of their words."""
-        return self.stems_of(plain_words(texts))
+        return self._forms.stems_of(plain_words(texts))
 
-    def stems_of(self, words: Words) -> Words:
-        """The stems of the plain words of some texts."""
-        return self._forms.stems_of(words)
+    def gathered(self, words: Words) -> Words:
+        """The stems of the plain words of some texts, each with its number among all `stems`."""
+        return self._forms.stems_of(words, gathered=True)
+
+    @property
+    def stems(self) -> GrowingWords:
+        """The stems of all texts so far, as long as they are `gathered`."""
+        return self._forms.stems
 
     @property
     def compounding(self) -> bool:
@@ -218,11 +223,11 @@ def _shared_words(words: Words, languages: tuple[str, ...]) -> tuple[WordTable, 
     count = np.zeros((len(words.hashes), len(languages)), dtype=np.int32)
     _count_documents(words.stream, words.ends, languages_of(words, languages), count)
     several = np.flatnonzero((count > 0).sum(axis=1) > 1)
-    names = spelled(words, np.arange(len(words.hashes)))
+    names = spelled(words, several)
     # by their characters, so that nothing depends on the order of the texts
-    several = np.array(sorted(several.tolist(), key=lambda word: names[word]), dtype=np.int64)
-    of = count[several].argmax(axis=1).astype(np.uint8)
-    return WordTable.of([names[word] for word in several.tolist()]), frozen(of)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    of = count[several[order]].argmax(axis=1).astype(np.uint8)
+    return WordTable.of([names[place] for place in order]), frozen(of)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

@@ -76,15 +76,15 @@ class Parts(NamedTuple):
 
     own: NDArray[np.int32]
     parts: NDArray[np.int32]
-    ends: NDArray[np.bool_]
+    ends: NDArray[np.uint8]
 
 
-def ends_of_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], own: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """bool (a power of 2,): the places of words that may be parts by their first and last four bytes.
+def ends_of_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], own: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """uint8 (a power of 2,): bits that are set for words that may be parts, by their first and last four bytes.
 
     Most ways to cut a word have no second part; this tells quicker than looking it up.
     """
-    ends = np.zeros(power_of_two(16 * int((own > 0).sum()) + 16), dtype=bool)
+    ends = np.zeros(power_of_two(2 * int((own > 0).sum())), dtype=np.uint8)
     _mark_ends(blob, offsets, own, ends)
     return frozen(ends)
 
@@ -144,18 +144,20 @@ def _four(blob, start):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _place_of_ends(first, last, mask):  # type: ignore[no-untyped-def]
-    """Where a word with these first and last four bytes is in `ends_of_parts`."""
-    return np.int64(mix(first | last << np.uint64(32)) & np.uint64(mask))
+def _bit_of_ends(first, last, size):  # type: ignore[no-untyped-def]
+    """The byte and the bit of words with these first and last four bytes in `ends_of_parts`."""
+    h = mix(first | last << np.uint64(32))
+    return np.int64((h >> np.uint64(3)) & np.uint64(size - 1)), np.uint8(1) << np.uint8(h & np.uint64(7))
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _mark_ends(blob, offsets, own, ends):  # type: ignore[no-untyped-def]
-    """ends: bool, False everywhere, written; see `ends_of_parts`."""
+    """ends: uint8, 0 everywhere, written; see `ends_of_parts`."""
     for word in range(len(own)):
         if own[word] > 0 and offsets[word + 1] - offsets[word] >= SHORTEST:
-            first = _four(blob, offsets[word])
-            ends[_place_of_ends(first, _four(blob, offsets[word + 1] - 4), len(ends) - 1)] = True
+            first, last = _four(blob, offsets[word]), _four(blob, offsets[word + 1] - 4)
+            at, bit = _bit_of_ends(first, last, len(ends))
+            ends[at] |= bit
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -170,11 +172,11 @@ def split(blob, start, length, table_blob, table_offsets, table_slots, own, ends
             return left, right
     best = np.int64(0)
     last = _four(blob, start + length - 4)
-    mask = len(ends) - 1
     for cut in range(SHORTEST, length - SHORTEST + 1):
         if blob[start + cut] & 0xC0 == 0x80:
             continue  # within a character
-        if not ends[_place_of_ends(_four(blob, start + cut), last, mask)]:
+        at, bit = _bit_of_ends(_four(blob, start + cut), last, len(ends))
+        if ends[at] & bit == 0:
             continue
         second = _number_of(blob, start + cut, length - cut, table_blob, table_offsets, table_slots)
         if second < 0 or own[second] == 0:

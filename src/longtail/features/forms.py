@@ -33,7 +33,7 @@ class Forms:
     """Words to their stems, for many at a time. It learns as it is asked; threads may share it.
 
     What is remembered of each word: which function word it is, its language wherever it stands, and the number of its
-    stem in each language, or -1 for none.
+    stem in each language, or -1 for none. `stems` are those of all texts so far.
     """
 
     def __init__(
@@ -44,23 +44,28 @@ class Forms:
         self._forget()
 
     def _forget(self) -> None:
-        self._words, self._stems = GrowingWords(), GrowingWords()
+        self._words, self.stems = GrowingWords(), GrowingWords()
         self._voter, self._fixed = Growing(np.int32), Growing(np.int32)
         self._stem_of = Growing(np.int32, len(self._stemmed))
 
-    def stems_of(self, words: Words) -> Words:
-        """The stems of some words in place of these."""
+    def stems_of(self, words: Words, gathered: bool = False) -> Words:
+        """The stems of some words in place of these.
+
+        gathered  no stem is forgotten, so that `numbers` are places in `stems` until this is left out
+        """
         with self._lock:
             if len(self._words) > FORMS:
+                stems = self.stems
                 self._forget()
+                self.stems = stems if gathered else self.stems
             known = self._known(words)
             stream, of, language = self._in_languages(words, known)
             stem = self._stemmed_in(words, known, of, language)
             numbers, chosen = np.empty((2, len(of)), dtype=np.int32)
-            room = np.full(len(self._stems), -1, dtype=np.int32)
+            room = np.full(len(self.stems), -1, dtype=np.int32)
             count = kernels.number_numbers(stem, room, numbers, chosen)
-            blob, offsets, hashes = taken(self._stems.values, chosen[:count])
-        return Words(numbers[stream], words.ends, blob, offsets, hashes)
+            blob, offsets, hashes = taken(self.stems.values, chosen[:count])
+        return Words(numbers[stream], words.ends, blob, offsets, hashes, chosen[:count].copy())
 
     def _known(self, words: Words) -> NDArray[np.int32]:
         """int32 (words,): the number of each word here; new ones are taken in."""
@@ -111,10 +116,10 @@ class Forms:
         offsets = starts_of(lengths)
         numbers, firsts, hashes = numbered(blob, offsets[:-1], lengths)
         different = Spelling(gather(blob, offsets[firsts], lengths[firsts]), starts_of(lengths[firsts]), hashes)
-        found = self._stems.find(different)
+        found = self.stems.find(different)
         new = np.flatnonzero(found < 0)
-        found[new] = len(self._stems) + np.arange(len(new))
-        self._stems.add(different, new)
+        found[new] = len(self.stems) + np.arange(len(new))
+        self.stems.add(different, new)
         return found[numbers]
 
 

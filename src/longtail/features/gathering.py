@@ -34,17 +34,20 @@ class Gathered:
     nodes: list[NDArray[np.int32]]
 
 
-def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
-    """The terms of all chunks together."""
-    words, nodes = GrowingWords(), []
+def gather_terms(parts: Sequence[ChunkTerms], stems: GrowingWords | None = None) -> Gathered:
+    """The terms of all chunks together; stems: what the `numbers` of the chunks' words are places in."""
+    words, nodes = GrowingWords() if stems is None else stems, []
     for part in parts:
         found = np.empty(part.entries.nodes, dtype=np.int32)
+        nodes.append(found)
+        if stems is not None:
+            found[: part.words] = part.numbers
+            continue
         own = Spelling(part.blob, part.offsets, part.hashes[: part.words])
         found[: part.words] = words.find(own)
         new = np.flatnonzero(found[: part.words] < 0)
         found[new] = len(words) + np.arange(len(new))
         words.add(own, new)
-        nodes.append(found)
     T = len(words)
 
     pairs, slots = Growing(np.int32, 2), Slots()

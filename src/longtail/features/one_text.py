@@ -47,7 +47,7 @@ class Terms(NamedTuple):
     pair_slots: NDArray[np.int32]
     own: NDArray[np.int32]
     parts: NDArray[np.int32]
-    ends: NDArray[np.bool_]
+    ends: NDArray[np.uint8]
     idf: NDArray[np.float32]
     n: int
     hash_mask: np.uint64

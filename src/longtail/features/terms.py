@@ -41,6 +41,7 @@ class ChunkTerms(NamedTuple):
     blob, offsets  the words' UTF-8 bytes and, int64 (T + 1,), where each begins
     pairs          int32 (P, 2), each n-gram as (node of the n-gram without its last word, node of that word)
     hashes         uint64 (T + P,), stable hashes
+    numbers        as in `Words`
     """
 
     blob: NDArray[np.uint8]
@@ -48,6 +49,7 @@ class ChunkTerms(NamedTuple):
     pairs: NDArray[np.int32]
     hashes: NDArray[np.uint64]
     entries: TermCounts
+    numbers: NDArray[np.int32] | None = None
 
     @property
     def words(self) -> int:
@@ -81,7 +83,7 @@ def terms_of(texts: Sequence[str], n: int, words_of: Callable[[Sequence[str]], W
 
 def terms_of_words(found_words: Words, n: int) -> ChunkTerms:
     """Words and n-grams (up to n words), counted."""
-    stream, ends, blob, offsets, word_hashes = found_words
+    stream, ends, blob, offsets, word_hashes, numbers = found_words
     words, tokens = len(word_hashes), len(stream)
     most = (n - 1) * tokens
     hashes = np.empty(words + most, dtype=np.uint64)
@@ -95,7 +97,7 @@ def terms_of_words(found_words: Words, n: int) -> ChunkTerms:
     known, entries = kernels.count_terms(stream, ends, words, n, room, found)
     # Copies let go of the room that was not needed.
     kept = TermCounts(indptr, ids[:entries].copy(), counts[:entries].copy(), words + known)
-    return ChunkTerms(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept)
+    return ChunkTerms(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept, numbers)
 
 
 def by_column(entries: TermCounts, columns: NDArray[np.int32]) -> ColumnCounts:

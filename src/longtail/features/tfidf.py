@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.features import kernels
-from longtail.features.analyser import AUTO, NONE, SHARED, WHICH, Analyser, check_language
+from longtail.features.analyser import AUTO, NONE, SHARED, WHICH, Analyser, check_language, plain_words
 from longtail.features.base import Features
 from longtail.features.characters import analysed_table
 from longtail.features.estimate import Words, words_of
@@ -100,18 +100,18 @@ class Tfidf(Features):
         with run.bar("Features", len(texts) * (1 + rows_too)) as bar:
 
             def count_chunk(chunk: slice) -> ChunkTerms:
-                if analyser is not None and words is not None:  # of all texts
-                    part = terms_of_words(analyser.stems_of(words), self.ngrams)
+                if analyser is None:
+                    part = terms_of(texts[chunk], self.ngrams)
                 else:
-                    part = terms_of(texts[chunk], self.ngrams, analyser or tokenise)
+                    found = words or plain_words(texts[chunk])
+                    part = terms_of_words(analyser.gathered(found), self.ngrams)
                 bar.advance(chunk.stop - chunk.start)
                 return part
 
             cut = [slice(0, len(texts))] if words is not None else list(chunks(texts, self.chunk_characters))
             parts = run.map(count_chunk, cut)
             if self.hash_bits is None:
-                splits = self.compounds and analyser is not None and analyser.compounding
-                entries, columns = self._fit_vocabulary(parts, len(texts), splits, run)
+                entries, columns = self._fit_vocabulary(parts, len(texts), analyser, run)
             else:
                 entries, columns = self._fit_hashing(parts, len(texts), run)
             self._analyser_ = analyser
@@ -126,14 +126,14 @@ class Tfidf(Features):
             return _stacked(run.map(weighed, range(len(entries))), self.n_features_)
 
     def _fit_vocabulary(
-        self, parts: list[ChunkTerms], documents: int, splits: bool, run: Run
+        self, parts: list[ChunkTerms], documents: int, analyser: Analyser | None, run: Run
     ) -> tuple[list[TermCounts], list[NDArray[np.int32]]]:
-        gathered = gather_terms(parts)
+        gathered = gather_terms(parts, None if analyser is None else analyser.stems)
         entries = [part.entries for part in parts]
         parts.clear()  # only the entries are needed from here on
         limits = Limits(documents, self.ngrams, self.min_df, self.max_df, self.max_features)
         compounds = None
-        if splits:
+        if self.compounds and analyser is not None and analyser.compounding:
             compounds = compounds_of(gathered, limits, run)
             entries = count_parts(gathered, entries, compounds, run)
         vocabulary, df, columns = select(gathered, limits, compounds)

@@ -96,13 +96,17 @@ class Analyser:
         return self._forms.stems_of(plain_words(texts))
 
     def gathered(self, words: Words) -> Words:
-        """The stems of the plain words of some texts, each with its number among all `stems`."""
+        """The stems of the plain words of some texts, as numbers among all `stems`, until they are `settled`."""
         return self._forms.stems_of(words, gathered=True)
 
     @property
     def stems(self) -> GrowingWords:
-        """The stems of all texts so far, as long as they are `gathered`."""
+        """The stems of all texts that were `gathered`."""
         return self._forms.stems
+
+    def settled(self) -> None:
+        """Nothing more is gathered, and the stems are not needed any more."""
+        self._forms.settle()
 
     @property
     def compounding(self) -> bool:

@@ -82,7 +82,7 @@ class Parts(NamedTuple):
 def ends_of_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], own: NDArray[np.int32]) -> NDArray[np.uint8]:
     """uint8 (a power of 2,): bits that are set for words that may be parts, by their first and last four bytes.
 
-    Most ways to cut a word have no second part; this tells quicker than looking it up.
+    Most ways to cut a word give no such words; this tells quicker than looking them up.
     """
     ends = np.zeros(power_of_two(2 * int((own > 0).sum())), dtype=np.uint8)
     _mark_ends(blob, offsets, own, ends)
@@ -151,6 +151,13 @@ def _bit_of_ends(first, last, size):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _may_be_part(first, last, ends):  # type: ignore[no-untyped-def]
+    """Whether a word with these first and last four bytes may be a part at all."""
+    at, bit = _bit_of_ends(first, last, len(ends))
+    return ends[at] & bit != 0
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _mark_ends(blob, offsets, own, ends):  # type: ignore[no-untyped-def]
     """ends: uint8, 0 everywhere, written; see `ends_of_parts`."""
     for word in range(len(own)):
@@ -171,25 +178,26 @@ def split(blob, start, length, table_blob, table_offsets, table_slots, own, ends
         if blob[j] < 0x61 or 0x7A < blob[j] < 0x80:  # a digit or an underscore
             return left, right
     best = np.int64(0)
-    last = _four(blob, start + length - 4)
+    begin, last = _four(blob, start), _four(blob, start + length - 4)
     for cut in range(SHORTEST, length - SHORTEST + 1):
         if blob[start + cut] & 0xC0 == 0x80:
             continue  # within a character
-        at, bit = _bit_of_ends(_four(blob, start + cut), last, len(ends))
-        if ends[at] & bit == 0:
+        if not _may_be_part(_four(blob, start + cut), last, ends):
             continue
-        second = _number_of(blob, start + cut, length - cut, table_blob, table_offsets, table_slots)
-        if second < 0 or own[second] == 0:
-            continue
-        for link in LINKS:
-            end = cut - np.int64(link[0])
+        second = np.int32(-2)  # not looked up yet
+        for link in range(len(LINKS)):
+            end = cut - np.int64(LINKS[link, 0])
             fits = end >= SHORTEST
             j = 0
             while fits and end + j < cut:
-                fits = blob[start + end + j] == link[1 + j]
+                fits = blob[start + end + j] == LINKS[link, 1 + j]
                 j += 1
-            if not fits:
+            if not fits or not _may_be_part(begin, _four(blob, start + end - 4), ends):
                 continue
+            if second == -2:
+                second = _number_of(blob, start + cut, length - cut, table_blob, table_offsets, table_slots)
+            if second < 0 or own[second] == 0:
+                break
             first = _number_of(blob, start, end, table_blob, table_offsets, table_slots)
             if first >= 0 and np.int64(own[first]) * np.int64(own[second]) > best:
                 best = np.int64(own[first]) * np.int64(own[second])

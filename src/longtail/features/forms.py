@@ -26,7 +26,8 @@ from longtail.features.word_tables import (
 )
 
 #: Words that are remembered; one more, and all are forgotten.
-FORMS = 1 << 19
+FORMS = 1 << 20
+NO_BYTES, NO_OFFSETS = np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
 
 
 class Forms:
@@ -41,31 +42,41 @@ class Forms:
     ) -> None:
         self._voters, self._stemmed, self._shared, self._of = voters(languages), stemmed, shared, of
         self._lock = threading.Lock()
-        self._forget()
+        self.stems = GrowingWords()
+        self._forget(True)
 
-    def _forget(self) -> None:
-        self._words, self.stems = GrowingWords(), GrowingWords()
+    def settle(self) -> None:
+        """Nothing is gathered any more: as much is forgotten as at any other time."""
+        if len(self.stems) > FORMS:
+            self._forget(False)
+
+    def _forget(self, but_stems: bool) -> None:
+        if not but_stems:
+            self.stems = GrowingWords()
+        self._words = GrowingWords()
         self._voter, self._fixed = Growing(np.int32), Growing(np.int32)
         self._stem_of = Growing(np.int32, len(self._stemmed))
 
     def stems_of(self, words: Words, gathered: bool = False) -> Words:
         """The stems of some words in place of these.
 
-        gathered  no stem is forgotten, so that `numbers` are places in `stems` until this is left out
+        gathered  in place of bytes they have `numbers`, places in `stems`, of which none is forgotten meanwhile
         """
         with self._lock:
             if len(self._words) > FORMS:
-                stems = self.stems
-                self._forget()
-                self.stems = stems if gathered else self.stems
+                self._forget(gathered)
             known = self._known(words)
             stream, of, language = self._in_languages(words, known)
             stem = self._stemmed_in(words, known, of, language)
             numbers, chosen = np.empty((2, len(of)), dtype=np.int32)
             room = np.full(len(self.stems), -1, dtype=np.int32)
             count = kernels.number_numbers(stem, room, numbers, chosen)
-            blob, offsets, hashes = taken(self.stems.values, chosen[:count])
-        return Words(numbers[stream], words.ends, blob, offsets, hashes, chosen[:count].copy())
+            chosen = chosen[:count].copy()
+            if gathered:
+                spelling = Spelling(NO_BYTES, NO_OFFSETS, self.stems.values.hashes[chosen])
+            else:
+                spelling = taken(self.stems.values, chosen)
+        return Words(numbers[stream], words.ends, *spelling, chosen if gathered else None)
 
     def _known(self, words: Words) -> NDArray[np.int32]:
         """int32 (words,): the number of each word here; new ones are taken in."""

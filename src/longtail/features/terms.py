@@ -41,7 +41,7 @@ class ChunkTerms(NamedTuple):
     blob, offsets  the words' UTF-8 bytes and, int64 (T + 1,), where each begins
     pairs          int32 (P, 2), each n-gram as (node of the n-gram without its last word, node of that word)
     hashes         uint64 (T + P,), stable hashes
-    numbers        as in `Words`
+    numbers        as in `Words`, in place of bytes
     """
 
     blob: NDArray[np.uint8]
@@ -53,7 +53,7 @@ class ChunkTerms(NamedTuple):
 
     @property
     def words(self) -> int:
-        return len(self.offsets) - 1
+        return self.entries.nodes - len(self.pairs)
 
 
 class ColumnCounts(NamedTuple):

@@ -115,6 +115,8 @@ class Tfidf(Features):
             else:
                 entries, columns = self._fit_hashing(parts, len(texts), run)
             self._analyser_ = analyser
+            if analyser is not None:
+                analyser.settled()
             if not rows_too:
                 return _stacked([], self.n_features_)
 
@@ -128,7 +130,8 @@ class Tfidf(Features):
     def _fit_vocabulary(
         self, parts: list[ChunkTerms], documents: int, analyser: Analyser | None, run: Run
     ) -> tuple[list[TermCounts], list[NDArray[np.int32]]]:
-        gathered = gather_terms(parts, None if analyser is None else analyser.stems)
+        stems = None if analyser is None else analyser.stems
+        gathered = gather_terms(parts, stems, occurrences=self.max_features is not None)
         entries = [part.entries for part in parts]
         parts.clear()  # only the entries are needed from here on
         limits = Limits(documents, self.ngrams, self.min_df, self.max_df, self.max_features)

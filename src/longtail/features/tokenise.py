@@ -41,7 +41,7 @@ class Words(NamedTuple):
     blob     uint8, the distinct words' UTF-8 bytes one after the other, in order of first appearance
     offsets  int64 (words + 1,), where each begins in the blob
     hashes   uint64 (words,), the stable hash of each
-    numbers  int32 (words,), where each is in a list of stems that all chunks share, where there is one
+    numbers  in place of bytes, for `Analyser.gathered`: int32 (words,), where each is in a list that all chunks share
     """
 
     stream: NDArray[np.int32]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ def _tables() -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     return table, depends
 
 
-def _normal_forms(which: str) -> Iterator[tuple[int, str]]:
+def _normal_forms(which: Literal["NFD", "NFKC", "NFKD"]) -> Iterator[tuple[int, str]]:
     """Code points that are not ASCII, and the form of each by itself."""
     points = [point for point in range(0x80, NORMAL) if not 0xD800 <= point < 0xE000]
     forms = unicodedata.normalize(which, "\n".join(map(chr, points))).split("\n")

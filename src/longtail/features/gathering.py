@@ -42,7 +42,7 @@ def gather_terms(
     for part in parts:
         found = np.empty(part.entries.nodes, dtype=np.int32)
         nodes.append(found)
-        if stems is not None:
+        if part.numbers is not None:
             found[: part.words] = part.numbers
             continue
         own = Spelling(part.blob, part.offsets, part.hashes[: part.words])

@@ -11,9 +11,8 @@ several characters; all others change by the table alone.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,38 +55,31 @@ def dependent() -> NDArray[np.bool_]:
 @cache
 def _tables() -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     table = word_table().copy()
+    depends = np.zeros(CODE_POINTS, dtype=bool)
     for point in range(0x0300, CODE_POINTS):
         if 0x20000 <= point < 0xE0000:  # ideographs and nothing else
             continue
         if unicodedata.category(chr(point)) in ("Mn", "Mc"):
             table[point] = point
+            depends[point] = unicodedata.combining(chr(point)) != 0
     for first, last in LEFT_OUT:
         table[first : last + 1] = -1
-    depends = np.zeros(CODE_POINTS, dtype=bool)
-    # all that may melt into the character before it: what a letter is taken apart into behind its first character
-    joining = {mark for _, form in _normal_forms("NFD") for mark in form[1:]}
-    for point, form in _normal_forms("NFKD"):
-        depends[point] = form[0] in joining or unicodedata.combining(form[0]) != 0
-    for point, form in _normal_forms("NFKC"):
-        if form == chr(point):
-            continue
+    # What may melt into the character before it: all that others are taken apart into behind their first character
+    # (for Hangul, its vowels and last consonants).
+    others = [chr(point) for point in range(0x80, NORMAL) if unicodedata.decomposition(chr(point))]
+    joining = {ord(mark) for other in others for mark in unicodedata.normalize("NFD", other)[1:]}
+    depends[[*joining, *range(0x1161, 0x1176), *range(0x11A8, 0x11C3), *map(ord, SPECIAL)]] = True
+    for other in others:
+        form = unicodedata.normalize("NFKC", other)
         kept = [value for value in map(int, table[[ord(character) for character in form]]) if value >= 0]
-        if len(kept) < 2 or not any(kept):
-            table[point] = kept[0] if kept else -1
-        else:
-            depends[point] = True
-        depends[point] |= any(letter in form for letter in SPECIAL)
-    depends[[ord(letter) for letter in SPECIAL]] = True
+        several = len(kept) > 1 and any(kept)
+        begins = ord(unicodedata.normalize("NFKD", other)[0])
+        depends[ord(other)] |= several or depends[begins] or any(letter in form for letter in SPECIAL)
+        if form != other and not several:
+            table[ord(other)] = kept[0] if kept else -1
     for array in (table, depends):
         array.flags.writeable = False
     return table, depends
-
-
-def _normal_forms(which: Literal["NFD", "NFKC", "NFKD"]) -> Iterator[tuple[int, str]]:
-    """Code points that are not ASCII, and the form of each by itself."""
-    points = [point for point in range(0x80, NORMAL) if not 0xD800 <= point < 0xE000]
-    forms = unicodedata.normalize(which, "\n".join(map(chr, points))).split("\n")
-    return zip(points, forms, strict=True)
 
 
 def joined_bytes(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.errors import UsageError
-from longtail.features.characters import analysed_bytes, analysed_table
+from longtail.features.characters import analysed_table, joined_bytes
 from longtail.features.compounds import COMPOUNDING
+from longtail.features.forms import Forms
 from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
-from longtail.features.stems import Forms
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
-from longtail.features.word_tables import WordTable, frozen, gather, numbered, spelled, starts_of
+from longtail.features.word_tables import GrowingWords, WordTable, frozen, gather, numbered, spelled, starts_of
 from longtail.part import Arrays, Part, shown_name
 
 #: What `language` may be beside a language.
@@ -70,35 +70,43 @@ class Analyser:
     @classmethod
     def fitted(cls, language: str, texts: Sequence[str]) -> Analyser | None:
         """For texts in a language, in those that the texts are found to be in ("auto"), or nothing for "none"."""
+        return cls.fitted_with_words(language, texts)[0]
+
+    @classmethod
+    def fitted_with_words(cls, language: str, texts: Sequence[str]) -> tuple[Analyser | None, Words | None]:
+        """The same, and the plain words of all texts, where these are so few that they had to be read for it."""
         if language == NONE:
-            return None
+            return None, None
         if language != AUTO:
-            return cls((language,), (language,))
-        languages = _languages_of_corpus(plain_words(_spread(texts, SAMPLED)))
+            return cls((language,), (language,)), None
+        characters = sum(map(len, texts))
+        step = max(1, -(-characters // SAMPLED))
+        every = plain_words(texts) if characters <= SHARED else None
+        sample = _documents(every, step) if every else plain_words(texts[::step])
+        languages = _languages_of_corpus(sample)
+        stemmed = _stemmed_as(languages, language)
         if len(languages) == 1:
-            return cls(languages, _stemmed_as(languages, language))
-        words = plain_words(_spread(texts, SHARED))
-        return cls(languages, _stemmed_as(languages, language), *_shared_words(words, languages))
+            return cls(languages, stemmed), every
+        words = every or plain_words(texts[:: -(-characters // SHARED)])
+        return cls(languages, stemmed, *_shared_words(words, languages)), every
 
     # using
     def __call__(self, texts: Sequence[str]) -> Words:
         """The stems of some texts, in place of their words."""
-        words = plain_words(texts)
-        stream, of, language = self._in_languages(words)
-        return self._forms.stems_of(words._replace(stream=stream), of, language)
+        return self._forms.stems_of(plain_words(texts))
 
-    def _in_languages(self, words: Words) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """The stream of words as that of pairs of a word and its language, and, int32 (pairs,), these."""
-        count = len(words.hashes)
-        if len(self.languages) == 1:
-            return words.stream, np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
-        place = self.shared.find(words)
-        fixed = np.where(place >= 0, np.append(self.of, 0)[place], -1).astype(np.int32)
-        stream = np.empty(len(words.stream), dtype=np.int32)
-        pairs = np.empty((2, min(len(stream), count * len(self.languages))), dtype=np.int32)
-        known = np.full((len(self.languages), count), -1, dtype=np.int32)
-        found = _pairs(words.stream, words.ends, languages_of(words, self.languages), fixed, known, stream, pairs)
-        return stream, pairs[0, :found], pairs[1, :found]
+    def gathered(self, words: Words) -> Words:
+        """The stems of the plain words of some texts, as numbers among all `stems`, until they are `settled`."""
+        return self._forms.stems_of(words, gathered=True)
+
+    @property
+    def stems(self) -> GrowingWords:
+        """The stems of all texts that were `gathered`."""
+        return self._forms.stems
+
+    def settled(self) -> None:
+        """Nothing more is gathered, and the stems are not needed any more."""
+        self._forms.settle()
 
     @property
     def compounding(self) -> bool:
@@ -107,7 +115,7 @@ class Analyser:
 
     @cached_property
     def _forms(self) -> Forms:
-        return Forms(self.stemmed)
+        return Forms(self.languages, self.stemmed, self.shared, self.of)
 
     # keeping
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -184,7 +192,7 @@ def _kept_languages(array: NDArray[Any]) -> tuple[str, ...]:
 
 def plain_words(texts: Sequence[str]) -> Words:
     """The words of some texts as they stand, scripts without spaces in pairs of characters."""
-    words = tokenise_bytes([analysed_bytes(text) for text in texts], analysed_table(), lone=True)
+    words = tokenise_bytes(*joined_bytes(texts), analysed_table(), lone=True)
     pieces = cut_runs(words.blob, words.offsets)
     if pieces is None:
         return words
@@ -198,44 +206,12 @@ def plain_words(texts: Sequence[str]) -> Words:
     )
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _pairs(stream, ends, languages, fixed, known, new_stream, pairs):  # type: ignore[no-untyped-def]
-    """Numbers pairs of a word and the language it is stemmed in, as they come, and gives how many there are.
-
-    stream, ends  as in `Words`
-    languages     int32 (documents,); fixed: int32 (words,), the language of a word wherever it stands, or -1
-    known         int32 (languages, words), -1 everywhere
-    new_stream    int32, the stream's words as pairs, written; pairs: int32 (2, pairs), words and languages, written
-    """
-    count = 0
-    begin = 0
-    for document in range(len(ends)):
-        spoken = languages[document]
-        for i in range(begin, ends[document]):
-            word = stream[i]
-            number = known[spoken, word]
-            if number < 0:
-                language = fixed[word]
-                if language < 0:
-                    language = spoken
-                if known[language, word] < 0:
-                    known[language, word] = count
-                    pairs[0, count] = word
-                    pairs[1, count] = language
-                    count += 1
-                number = known[language, word]
-                known[spoken, word] = number
-            new_stream[i] = number
-        begin = ends[document]
-    return count
-
-
 # what a corpus is like
-def _spread(texts: Sequence[str], characters: int) -> list[str]:
-    """Texts from all over the corpus with about that many characters together."""
-    total = sum(map(len, texts))
-    step = max(1, -(-total // characters))
-    return list(texts[::step])
+def _documents(words: Words, step: int) -> Words:
+    """The words of every so many documents; the list of different words stays as it is."""
+    lengths = np.diff(words.ends, prepend=0)
+    chosen = np.arange(len(lengths)) % step == 0
+    return words._replace(stream=words.stream[np.repeat(chosen, lengths)], ends=np.cumsum(lengths[chosen]))
 
 
 def _languages_of_corpus(words: Words) -> tuple[str, ...]:
@@ -251,11 +227,11 @@ def _shared_words(words: Words, languages: tuple[str, ...]) -> tuple[WordTable, 
     count = np.zeros((len(words.hashes), len(languages)), dtype=np.int32)
     _count_documents(words.stream, words.ends, languages_of(words, languages), count)
     several = np.flatnonzero((count > 0).sum(axis=1) > 1)
-    names = spelled(words, np.arange(len(words.hashes)))
+    names = spelled(words, several)
     # by their characters, so that nothing depends on the order of the texts
-    several = np.array(sorted(several.tolist(), key=lambda word: names[word]), dtype=np.int64)
-    of = count[several].argmax(axis=1).astype(np.uint8)
-    return WordTable.of([names[word] for word in several.tolist()]), frozen(of)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    of = count[several[order]].argmax(axis=1).astype(np.uint8)
+    return WordTable.of([names[place] for place in order]), frozen(of)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

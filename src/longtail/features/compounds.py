@@ -7,13 +7,16 @@ for compound splitting). The parts are counted beside the compound, which stays.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features.kernels import find_word, stable_hash
 from longtail.features.terms import TermCounts
-from longtail.features.word_tables import Spelled, WordTable, taken
+from longtail.features.tokenise import mix
+from longtail.features.word_tables import Spelled, WordTable, frozen, power_of_two, taken
 from longtail.features.word_tables import table as table_of
 from longtail.run import Run
 
@@ -57,31 +60,45 @@ def parts_of_words(words: Spelled, own: NDArray[np.int32], run: Run) -> NDArray[
     can_be = np.flatnonzero(own)
     blob, offsets, hashes = taken(words, can_be)
     table, documents = WordTable(blob, offsets, table_of(hashes, 2 * len(hashes))), own[can_be]
+    ends = ends_of_parts(blob, offsets, documents)
 
     def of_some(first: int) -> NDArray[np.int32]:
         some = words.offsets[first : first + _WORDS_OF_TASK + 1]
         unknown = np.full(len(some) - 1, -1, dtype=np.int32)
-        return find_parts(words.blob, some, unknown, table, documents, np.empty((0, 2), dtype=np.int32))
+        return find_parts(words.blob, some, unknown, table, Parts(documents, np.empty((0, 2), dtype=np.int32), ends))
 
     found = np.concatenate(run.map(of_some, range(0, len(own), _WORDS_OF_TASK)))
     return np.where(found >= 0, np.append(can_be, -1)[found], -1).astype(np.int32)
 
 
+class Parts(NamedTuple):
+    """own, parts: as in `Vocabulary`; ends: as `ends_of_parts` gives them."""
+
+    own: NDArray[np.int32]
+    parts: NDArray[np.int32]
+    ends: NDArray[np.uint8]
+
+
+def ends_of_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], own: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """uint8 (a power of 2,): bits that are set for words that may be parts, by their first and last four bytes.
+
+    Most ways to cut a word give no such words; this tells quicker than looking them up.
+    """
+    ends = np.zeros(power_of_two(2 * int((own > 0).sum())), dtype=np.uint8)
+    _mark_ends(blob, offsets, own, ends)
+    return frozen(ends)
+
+
 def find_parts(
-    blob: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    known: NDArray[np.int32],
-    words: WordTable,
-    own: NDArray[np.int32],
-    parts: NDArray[np.int32],
+    blob: NDArray[np.uint8], offsets: NDArray[np.int64], known: NDArray[np.int32], words: WordTable, parts: Parts
 ) -> NDArray[np.int32]:
     """int32 (words, 2): the parts of words as numbers in a table, or -1.
 
     blob, offsets, known  the words, and the number of each in the table or -1
-    words, own, parts     the table, how many documents its words are in as parts, and their own parts
+    words, parts          the table, and what its words are as parts
     """
     found = np.empty((len(known), 2), dtype=np.int32)
-    _find_parts(blob, offsets, known, (words.blob, words.offsets, words.slots), own, parts, found)
+    _find_parts(blob, offsets, known, (words.blob, words.offsets, words.slots), parts, found)
     return found
 
 
@@ -116,7 +133,42 @@ def _number_of(blob, start, length, table_blob, table_offsets, table_slots):  # 
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def split(blob, start, length, table_blob, table_offsets, table_slots, own):  # type: ignore[no-untyped-def]
+def _four(blob, start):  # type: ignore[no-untyped-def]
+    """Four bytes as one number."""
+    return (
+        np.uint64(blob[start])
+        | np.uint64(blob[start + 1]) << np.uint64(8)
+        | np.uint64(blob[start + 2]) << np.uint64(16)
+        | np.uint64(blob[start + 3]) << np.uint64(24)
+    )
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _bit_of_ends(first, last, size):  # type: ignore[no-untyped-def]
+    """The byte and the bit of words with these first and last four bytes in `ends_of_parts`."""
+    h = mix(first | last << np.uint64(32))
+    return np.int64((h >> np.uint64(3)) & np.uint64(size - 1)), np.uint8(1) << np.uint8(h & np.uint64(7))
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _may_be_part(first, last, ends):  # type: ignore[no-untyped-def]
+    """Whether a word with these first and last four bytes may be a part at all."""
+    at, bit = _bit_of_ends(first, last, len(ends))
+    return ends[at] & bit != 0
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _mark_ends(blob, offsets, own, ends):  # type: ignore[no-untyped-def]
+    """ends: uint8, 0 everywhere, written; see `ends_of_parts`."""
+    for word in range(len(own)):
+        if own[word] > 0 and offsets[word + 1] - offsets[word] >= SHORTEST:
+            first, last = _four(blob, offsets[word]), _four(blob, offsets[word + 1] - 4)
+            at, bit = _bit_of_ends(first, last, len(ends))
+            ends[at] |= bit
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def split(blob, start, length, table_blob, table_offsets, table_slots, own, ends):  # type: ignore[no-untyped-def]
     """The numbers of the two parts of a word, or -1 twice."""
     left = np.int32(-1)
     right = np.int32(-1)
@@ -126,21 +178,26 @@ def split(blob, start, length, table_blob, table_offsets, table_slots, own):  # 
         if blob[j] < 0x61 or 0x7A < blob[j] < 0x80:  # a digit or an underscore
             return left, right
     best = np.int64(0)
+    begin, last = _four(blob, start), _four(blob, start + length - 4)
     for cut in range(SHORTEST, length - SHORTEST + 1):
         if blob[start + cut] & 0xC0 == 0x80:
             continue  # within a character
-        second = _number_of(blob, start + cut, length - cut, table_blob, table_offsets, table_slots)
-        if second < 0 or own[second] == 0:
+        if not _may_be_part(_four(blob, start + cut), last, ends):
             continue
-        for link in LINKS:
-            end = cut - np.int64(link[0])
+        second = np.int32(-2)  # not looked up yet
+        for link in range(len(LINKS)):
+            end = cut - np.int64(LINKS[link, 0])
             fits = end >= SHORTEST
             j = 0
             while fits and end + j < cut:
-                fits = blob[start + end + j] == link[1 + j]
+                fits = blob[start + end + j] == LINKS[link, 1 + j]
                 j += 1
-            if not fits:
+            if not fits or not _may_be_part(begin, _four(blob, start + end - 4), ends):
                 continue
+            if second == -2:
+                second = _number_of(blob, start + cut, length - cut, table_blob, table_offsets, table_slots)
+            if second < 0 or own[second] == 0:
+                break
             first = _number_of(blob, start, end, table_blob, table_offsets, table_slots)
             if first >= 0 and np.int64(own[first]) * np.int64(own[second]) > best:
                 best = np.int64(own[first]) * np.int64(own[second])
@@ -149,9 +206,10 @@ def split(blob, start, length, table_blob, table_offsets, table_slots, own):  # 
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _find_parts(blob, offsets, known, table, own, parts, found):  # type: ignore[no-untyped-def]
+def _find_parts(blob, offsets, known, table, of_table, found):  # type: ignore[no-untyped-def]
     """found: int32 (words, 2), written; see `find_parts`."""
     table_blob, table_offsets, table_slots = table
+    own, parts, ends = of_table
     for word in range(len(known)):
         number = known[word]
         if number >= 0:
@@ -160,7 +218,7 @@ def _find_parts(blob, offsets, known, table, own, parts, found):  # type: ignore
         else:
             start = offsets[word]
             length = offsets[word + 1] - start
-            left, right = split(blob, start, length, table_blob, table_offsets, table_slots, own)
+            left, right = split(blob, start, length, table_blob, table_offsets, table_slots, own, ends)
             found[word, 0] = left
             found[word, 1] = right
 

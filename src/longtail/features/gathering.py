@@ -21,7 +21,7 @@ class Gathered:
     """All terms of a corpus: T words, then P n-grams.
 
     blob, offsets, pairs, hashes  as in `ChunkTerms`
-    df, tf       int64 (T + P,), documents with the term, and occurrences
+    df, tf       int64 (T + P,), documents with the term, and occurrences, where these are asked for
     nodes        for each chunk int32 (its nodes,), where its nodes are here
     """
 
@@ -34,17 +34,22 @@ class Gathered:
     nodes: list[NDArray[np.int32]]
 
 
-def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
-    """The terms of all chunks together."""
-    words, nodes = GrowingWords(), []
+def gather_terms(
+    parts: Sequence[ChunkTerms], stems: GrowingWords | None = None, *, occurrences: bool = False
+) -> Gathered:
+    """The terms of all chunks together; stems: what the `numbers` of the chunks' words are places in."""
+    words, nodes = GrowingWords() if stems is None else stems, []
     for part in parts:
         found = np.empty(part.entries.nodes, dtype=np.int32)
+        nodes.append(found)
+        if part.numbers is not None:
+            found[: part.words] = part.numbers
+            continue
         own = Spelling(part.blob, part.offsets, part.hashes[: part.words])
         found[: part.words] = words.find(own)
         new = np.flatnonzero(found[: part.words] < 0)
         found[new] = len(words) + np.arange(len(new))
         words.add(own, new)
-        nodes.append(found)
     T = len(words)
 
     pairs, slots = Growing(np.int32, 2), Slots()
@@ -58,7 +63,8 @@ def gather_terms(parts: Sequence[ChunkTerms]) -> Gathered:
         pairs.append(found[part.pairs[new - part.words]])
         slots.add(part.hashes[new])
 
-    df, tf = np.zeros((2, T + len(pairs)), dtype=np.int64)
+    df = np.zeros(T + len(pairs), dtype=np.int64)
+    tf = np.zeros(len(df) if occurrences else 0, dtype=np.int64)
     blob, offsets, word_hashes = words.values
     hashes = np.concatenate([word_hashes, slots.hashes.values])
     gathered = Gathered(blob, offsets, pairs.values, hashes, df, tf, nodes)
@@ -113,4 +119,5 @@ def _count_documents(gathered: Gathered, entries: Sequence[TermCounts]) -> None:
     gathered.df[:], gathered.tf[:] = 0, 0
     for part, nodes in zip(entries, gathered.nodes, strict=True):
         gathered.df[nodes] += part.document_frequency()
-        gathered.tf[nodes] += part.term_frequency()
+        if len(gathered.tf):
+            gathered.tf[nodes] += part.term_frequency()

@@ -31,6 +31,7 @@ class Terms(NamedTuple):
 
     table      as `word_table` gives it
     blob, offsets, slots, columns, pairs, pair_slots, own, parts   as in `Vocabulary`
+    ends       as in `Parts`
     idf        float32 (D,)
     n          the longest n-gram
     hash_mask  0, or one less than the number of columns where a term's hash is its column
@@ -46,6 +47,7 @@ class Terms(NamedTuple):
     pair_slots: NDArray[np.int32]
     own: NDArray[np.int32]
     parts: NDArray[np.int32]
+    ends: NDArray[np.uint8]
     idf: NDArray[np.float32]
     n: int
     hash_mask: np.uint64
@@ -234,7 +236,8 @@ def _weighed_stems(data, terms, room):  # type: ignore[no-untyped-def]
     """The number of entries; see `Room`. data: UTF-8 bytes of words, a newline behind each."""
     hashed = terms.hash_mask != 0
     compounds = len(terms.own) > 0
-    blob, offsets, slots, own, parts = terms.blob, terms.offsets, terms.slots, terms.own, terms.parts
+    blob, offsets, slots = terms.blob, terms.offsets, terms.slots
+    own, parts, ends = terms.own, terms.parts, terms.ends
     words = 0
     start = 0
     entries = 0
@@ -250,7 +253,7 @@ def _weighed_stems(data, terms, room):  # type: ignore[no-untyped-def]
                 if node >= 0:
                     left, right = parts[node, 0], parts[node, 1]
                 else:
-                    left, right = split(data, start, i - start, blob, offsets, slots, own)
+                    left, right = split(data, start, i - start, blob, offsets, slots, own, ends)
                 if left >= 0:
                     entries = _count(terms.columns[left], entries, room)
                     entries = _count(terms.columns[right], entries, room)

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.features import kernels
-from longtail.features.characters import without_accents
+from longtail.features.characters import all_without_accents, without_accents
 from longtail.features.languages import ACCENTED, LANGUAGES
-from longtail.features.tokenise import Words
-from longtail.features.word_tables import Growing, GrowingWords, Spelling, gather, numbered, spelled, starts_of, taken
 
-#: Words whose stems are remembered, of a language in `stems`, of all in `Forms`; one more, and all are forgotten.
-REMEMBERED, FORMS = 1 << 17, 1 << 19
+#: Words of a language whose stems are remembered; one more, and all are forgotten.
+REMEMBERED = 1 << 17
 
 _REMEMBERED: dict[str, dict[bytes, bytes]] = {}
 _OF_THREAD = threading.local()
@@ -50,10 +47,13 @@ def stems_in(words: list[bytes], of: list[int], languages: Sequence[str]) -> lis
 
 def stemmed(words: list[bytes], language: str) -> list[bytes]:
     """The stems of words that nobody remembers."""
+    made = _with_accents(words, language)
+    return [stem if stem.isascii() else without_accents(stem) for stem in made] if language in ACCENTED else made
+
+
+def _with_accents(words: list[bytes], language: str) -> list[bytes]:
     name = LANGUAGES.get(language)
-    made = _stemmer(name).stemWords(words) if name else words
-    if language in ACCENTED:
-        made = [stem if stem.isascii() else without_accents(stem) for stem in made]
+    made: list[bytes] = _stemmer(name).stemWords(words) if name else words
     # no word becomes nothing
     return made if all(made) else [stem or word for word, stem in zip(words, made, strict=True)]
 
@@ -70,57 +70,9 @@ def _stemmer(name: str) -> Any:
     return stemmer
 
 
-class Forms:
-    """Words in some languages to their stems, for many at a time. It learns as it is asked; threads may share it."""
-
-    def __init__(self, languages: Sequence[str]) -> None:
-        self._languages, self._lock = languages, threading.Lock()
-        self._forget()
-
-    def _forget(self) -> None:
-        self._words = [GrowingWords() for _ in self._languages]
-        self._stem_of = [Growing(np.int32) for _ in self._languages]
-        self._stems = GrowingWords()
-
-    def stems_of(self, words: Words, of: NDArray[np.integer], language: NDArray[np.int32]) -> Words:
-        """Words as their stems: those of a stream of pairs of a word and its language.
-
-        words         the stream, as places in `of` and `language`, and the words
-        of, language  int32 (pairs,)
-        """
-        with self._lock:
-            if sum(map(len, self._words)) > FORMS:
-                self._forget()
-            stem = np.empty(len(of), dtype=np.int32)
-            for number in range(len(self._languages)):
-                places = np.flatnonzero(language == number)
-                stem[places] = self._find(number, words, of[places])
-            numbers, chosen = np.empty((2, len(of)), dtype=np.int32)
-            room = np.full(len(self._stems), -1, dtype=np.int32)
-            count = kernels.number_numbers(stem, room, numbers, chosen)
-            blob, offsets, hashes = taken(self._stems.values, chosen[:count])
-        return Words(numbers[words.stream], words.ends, blob, offsets, hashes)
-
-    def _find(self, language: int, words: Words, some: NDArray[np.integer]) -> NDArray[np.int32]:
-        """int32: the numbers of the stems of some words of a language."""
-        known, stem_of = self._words[language], self._stem_of[language]
-        found = known.find(words, some)
-        new = np.flatnonzero(found < 0)
-        if len(new):
-            found[new] = len(known) + np.arange(len(new))
-            known.add(words, some[new])
-            stem_of.append(self._added(stemmed(spelled(words, some[new]), self._languages[language])))
-        numbers: NDArray[np.int32] = stem_of.values[found]
-        return numbers
-
-    def _added(self, names: list[bytes]) -> NDArray[np.int32]:
-        """int32 (names,): the numbers of stems, which are taken in if they are new."""
-        lengths = np.fromiter(map(len, names), dtype=np.int64, count=len(names))
-        blob, offsets = np.frombuffer(b"".join(names), dtype=np.uint8), starts_of(lengths)
-        numbers, firsts, hashes = numbered(blob, offsets[:-1], lengths)
-        different = Spelling(gather(blob, offsets[firsts], lengths[firsts]), starts_of(lengths[firsts]), hashes)
-        found = self._stems.find(different)
-        new = np.flatnonzero(found < 0)
-        found[new] = len(self._stems) + np.arange(len(new))
-        self._stems.add(different, new)
-        return found[numbers]
+def stem_bytes(words: list[bytes], language: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The same as bytes one after the other, and the length of each stem."""
+    made = _with_accents(words, language)
+    blob = np.frombuffer(b"".join(made), dtype=np.uint8)
+    lengths = np.fromiter(map(len, made), dtype=np.int64, count=len(made))
+    return all_without_accents(blob, lengths) if language in ACCENTED else (blob, lengths)

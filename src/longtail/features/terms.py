@@ -41,6 +41,7 @@ class ChunkTerms(NamedTuple):
     blob, offsets  the words' UTF-8 bytes and, int64 (T + 1,), where each begins
     pairs          int32 (P, 2), each n-gram as (node of the n-gram without its last word, node of that word)
     hashes         uint64 (T + P,), stable hashes
+    numbers        as in `Words`, in place of bytes
     """
 
     blob: NDArray[np.uint8]
@@ -48,10 +49,11 @@ class ChunkTerms(NamedTuple):
     pairs: NDArray[np.int32]
     hashes: NDArray[np.uint64]
     entries: TermCounts
+    numbers: NDArray[np.int32] | None = None
 
     @property
     def words(self) -> int:
-        return len(self.offsets) - 1
+        return self.entries.nodes - len(self.pairs)
 
 
 class ColumnCounts(NamedTuple):
@@ -76,7 +78,12 @@ def chunks(texts: Sequence[str], characters: int) -> Iterator[slice]:
 
 def terms_of(texts: Sequence[str], n: int, words_of: Callable[[Sequence[str]], Words] = tokenise) -> ChunkTerms:
     """The words and n-grams (up to n words) of some texts, given what finds their words."""
-    stream, ends, blob, offsets, word_hashes = words_of(texts)
+    return terms_of_words(words_of(texts), n)
+
+
+def terms_of_words(found_words: Words, n: int) -> ChunkTerms:
+    """Words and n-grams (up to n words), counted."""
+    stream, ends, blob, offsets, word_hashes, numbers = found_words
     words, tokens = len(word_hashes), len(stream)
     most = (n - 1) * tokens
     hashes = np.empty(words + most, dtype=np.uint64)
@@ -90,7 +97,7 @@ def terms_of(texts: Sequence[str], n: int, words_of: Callable[[Sequence[str]], W
     known, entries = kernels.count_terms(stream, ends, words, n, room, found)
     # Copies let go of the room that was not needed.
     kept = TermCounts(indptr, ids[:entries].copy(), counts[:entries].copy(), words + known)
-    return ChunkTerms(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept)
+    return ChunkTerms(blob, offsets, pairs[:known].copy(), hashes[: words + known].copy(), kept, numbers)
 
 
 def by_column(entries: TermCounts, columns: NDArray[np.int32]) -> ColumnCounts:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longtail.errors import UsageError
 from longtail.features import kernels
-from longtail.features.analyser import NONE, WHICH, Analyser, check_language
+from longtail.features.analyser import AUTO, NONE, SHARED, WHICH, Analyser, check_language, plain_words
 from longtail.features.base import Features
 from longtail.features.characters import analysed_table
 from longtail.features.estimate import Words, words_of
@@ -32,6 +32,7 @@ from longtail.features.terms import (
     chunks,
     merged_columns,
     terms_of,
+    terms_of_words,
 )
 from longtail.features.tokenise import tokenise, word_table
 from longtail.features.vocabulary import NO_TERMS, Vocabulary, select
@@ -95,21 +96,27 @@ class Tfidf(Features):
         texts = _checked(texts)
         if not texts:
             raise UsageError("tfidf: there are no documents to fit on")
-        analyser = Analyser.fitted(self.language, texts)
+        analyser, words = Analyser.fitted_with_words(self.language, texts)
         with run.bar("Features", len(texts) * (1 + rows_too)) as bar:
 
             def count_chunk(chunk: slice) -> ChunkTerms:
-                part = terms_of(texts[chunk], self.ngrams, analyser or tokenise)
+                if analyser is None:
+                    part = terms_of(texts[chunk], self.ngrams)
+                else:
+                    found = words or plain_words(texts[chunk])
+                    part = terms_of_words(analyser.gathered(found), self.ngrams)
                 bar.advance(chunk.stop - chunk.start)
                 return part
 
-            parts = run.map(count_chunk, list(chunks(texts, self.chunk_characters)))
+            cut = [slice(0, len(texts))] if words is not None else list(chunks(texts, self.chunk_characters))
+            parts = run.map(count_chunk, cut)
             if self.hash_bits is None:
-                splits = self.compounds and analyser is not None and analyser.compounding
-                entries, columns = self._fit_vocabulary(parts, len(texts), splits, run)
+                entries, columns = self._fit_vocabulary(parts, len(texts), analyser, run)
             else:
                 entries, columns = self._fit_hashing(parts, len(texts), run)
             self._analyser_ = analyser
+            if analyser is not None:
+                analyser.settled()
             if not rows_too:
                 return _stacked([], self.n_features_)
 
@@ -121,14 +128,15 @@ class Tfidf(Features):
             return _stacked(run.map(weighed, range(len(entries))), self.n_features_)
 
     def _fit_vocabulary(
-        self, parts: list[ChunkTerms], documents: int, splits: bool, run: Run
+        self, parts: list[ChunkTerms], documents: int, analyser: Analyser | None, run: Run
     ) -> tuple[list[TermCounts], list[NDArray[np.int32]]]:
-        gathered = gather_terms(parts)
+        stems = None if analyser is None else analyser.stems
+        gathered = gather_terms(parts, stems, occurrences=self.max_features is not None)
         entries = [part.entries for part in parts]
         parts.clear()  # only the entries are needed from here on
         limits = Limits(documents, self.ngrams, self.min_df, self.max_df, self.max_features)
         compounds = None
-        if splits:
+        if self.compounds and analyser is not None and analyser.compounding:
             compounds = compounds_of(gathered, limits, run)
             entries = count_parts(gathered, entries, compounds, run)
         vocabulary, df, columns = select(gathered, limits, compounds)
@@ -168,11 +176,13 @@ class Tfidf(Features):
         """Counts of all chunks are held until the last is weighed; rows are copied once more when they are stacked."""
         words = self._words_of(sizes)
         made = self.planned(sizes)
-        chunks = -(-sizes.characters // self.chunk_characters)
+        all_at_once = self.language == AUTO and sizes.characters <= SHARED
+        largest = sizes.characters if all_at_once else min(self.chunk_characters, sizes.characters)
+        chunks = 1 if all_at_once else -(-sizes.characters // self.chunk_characters)
         # a chunk's own table of words: spelling, place, hash, number
         tables = chunks * min(words.terms, int(words.terms / max(1, chunks) ** words.power)) * 34
         gathered = words.terms * (150 if self.hash_bits is None else 0)
-        busy = min(run.tasks, chunks) * min(self.chunk_characters, sizes.characters) * 10 * self.ngrams
+        busy = min(run.tasks, chunks) * largest * 10 * self.ngrams
         peak = 8 * words.entries + tables + max(busy, gathered, 16 * made.nonzeros)
         seconds = self.ngrams * sizes.characters / 12e6 / min(run.tasks, 4)
         return [Stage("features", seconds, int(1.1 * peak), made.X_bytes + self._vocabulary_bytes(words))]
@@ -250,7 +260,7 @@ class Tfidf(Features):
             mask = np.uint64(self.n_features_ - 1 if self._vocabulary_ is None else 0)
             terms = self._terms_of_one_ = Terms(
                 word_table() if analyser is None else analysed_table(), known.blob, known.offsets, known.slots,
-                known.columns, known.pairs, known.pair_slots, known.own, known.parts,
+                known.columns, known.pairs, known.pair_slots, *known.compounds,
                 self.idf_, self.ngrams, mask, self.sublinear,
             )  # fmt: skip
             self._lookup_ = None if analyser is None else Lookup.of(analyser)

@@ -41,6 +41,7 @@ class Words(NamedTuple):
     blob     uint8, the distinct words' UTF-8 bytes one after the other, in order of first appearance
     offsets  int64 (words + 1,), where each begins in the blob
     hashes   uint64 (words,), the stable hash of each
+    numbers  in place of bytes, for `Analyser.gathered`: int32 (words,), where each is in a list that all chunks share
     """
 
     stream: NDArray[np.int32]
@@ -48,6 +49,7 @@ class Words(NamedTuple):
     blob: NDArray[np.uint8]
     offsets: NDArray[np.int64]
     hashes: NDArray[np.uint64]
+    numbers: NDArray[np.int32] | None = None
 
 
 class _Room(NamedTuple):
@@ -90,23 +92,25 @@ def tokenise(texts: Sequence[str], *, table: NDArray[np.int32] | None = None) ->
 
     table  another one than `word_table`; with it a single character of a script without spaces is a word
     """
-    return tokenise_bytes(
-        [as_bytes(text) for text in texts], word_table() if table is None else table, table is not None
-    )
+    encoded = [as_bytes(text) for text in texts]
+    data = np.frombuffer(b"\n".join([*encoded, b""]), dtype=np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)) + 1)
+    return tokenise_bytes(data, ends, word_table() if table is None else table, table is not None)
 
 
-def tokenise_bytes(encoded: list[bytes], table: NDArray[np.int32], lone: bool) -> Words:
-    """The words of texts in UTF-8, without special letters. lone: see `is_no_word`."""
-    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    data = np.frombuffer(b"\n".join([*encoded, b"\n"]), dtype=np.uint8)  # the last text ends with a separator, too
-    longest = int(lengths.max(initial=0)) + 1
+def tokenise_bytes(data: NDArray[np.uint8], ends: NDArray[np.int64], table: NDArray[np.int32], lone: bool) -> Words:
+    """The words of texts in UTF-8, without special letters.
+
+    data, ends  the texts, a newline behind each, and where each ends behind it; ends is written over
+    lone        see `is_no_word`
+    """
+    longest = int(np.diff(ends, prepend=0).max(initial=1))
     # Lowering turns 2 bytes into at most 3.
     packed = np.zeros((longest + longest // 2) // 8 + 3, dtype=np.uint64)
     runs = np.empty((2, longest // 2 + 2), dtype=np.int64)
     most = len(data) // 3 + 1  # a word is two characters and a separator
     stream = np.empty(most, dtype=np.int32)
     begins, offsets = np.empty((2, most + 1), dtype=np.int64)
-    ends = np.cumsum(lengths + 1)
     room = _Room(packed, packed.view(np.uint8), runs[0], runs[1], stream, begins, offsets)
     words, blob, hashes = _tokenise(data, ends, table, lone, room)
     # Copies let go of the room that was not needed.

@@ -153,7 +153,8 @@ class WordTokeniser:
                 return part
 
             parts = run.map(count_chunk, list(chunks(texts, CHUNK_CHARACTERS)))
-        gathered, limits, compounds = gather_terms(parts), Limits(len(texts), 1, min_df, 1.0, max_words), None
+        gathered = gather_terms(parts, occurrences=True)
+        limits, compounds = Limits(len(texts), 1, min_df, 1.0, max_words), None
         if analyser is not None and analyser.compounding:
             compounds = compounds_of(gathered, limits, run)
             count_parts(gathered, [part.entries for part in parts], compounds, run)

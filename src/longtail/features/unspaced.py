@@ -21,14 +21,12 @@ def cut_runs(
     Gives where each piece begins in the blob and its length, int64 (pieces,), and, int64 (words + 1,), the first piece
     of each word. What stands beside such a run is a piece of its own; a run of one character is one, too.
     """
-    if not (blob >= 0xE0).any():
+    if not _any_unspaced(blob):
         return None
     firsts = np.empty(len(offsets), dtype=np.int64)
     # At most as many pieces as characters.
     starts, lengths = np.empty((2, int((blob & 0xC0 != 0x80).sum())), dtype=np.int64)
     pieces = _cut(blob, offsets, firsts, starts, lengths)
-    if pieces == len(offsets) - 1 and (lengths[:pieces] == np.diff(offsets)).all():
-        return None
     return starts[:pieces].copy(), lengths[:pieces].copy(), firsts
 
 
@@ -67,6 +65,15 @@ def code_point(data, i):  # type: ignore[no-untyped-def]
     if byte < 0xF0:
         return ((byte & 0x0F) << 12) | (second << 6) | third
     return ((byte & 0x07) << 18) | (second << 12) | (third << 6) | (np.int64(data[i + 3]) & 0x3F)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _any_unspaced(blob):  # type: ignore[no-untyped-def]
+    """Whether a character of UTF-8 bytes is of a script without spaces."""
+    i = 0
+    while i < len(blob) and not (blob[i] >= 0xE0 and is_unspaced(code_point(blob, i))):
+        i += 1
+    return i < len(blob)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

@@ -6,7 +6,8 @@ chunks: what follows the gathering goes by document frequency and by the terms' 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.features import kernels
-from longtail.features.compounds import find_parts, with_parts
+from longtail.features.compounds import Parts, ends_of_parts, find_parts, with_parts
 from longtail.features.gathering import Compounds, Gathered, Limits
 from longtail.features.terms import ChunkTerms, TermCounts
 from longtail.features.tokenise import Words
@@ -135,7 +136,7 @@ class Vocabulary:
         found, entries = self._find(part), part.entries
         if len(self.own):
             words = WordTable(self.blob, self.offsets, self.slots)
-            parts = find_parts(part.blob, part.offsets, found[: part.words], words, self.own, self.parts)
+            parts = find_parts(part.blob, part.offsets, found[: part.words], words, self.compounds)
             entries, found = with_parts(entries, found, parts)
         columns = self.columns[found]
         columns[found < 0] = -1
@@ -147,13 +148,18 @@ class Vocabulary:
         found = known.find(words)
         if not len(self.own):
             return found[words.stream], words.ends
-        parts = find_parts(words.blob, words.offsets, found, known, self.own, self.parts)
+        parts = find_parts(words.blob, words.offsets, found, known, self.compounds)
         every = np.concatenate([found[:, None], parts], axis=1)[words.stream]
         kept = every[:, 1] >= 0
         counts = np.where(kept, 3, 1)
         chosen = np.repeat(kept[:, None], 3, axis=1)
         chosen[:, 0] = True
         return every[chosen], starts_of(counts)[words.ends]
+
+    @cached_property
+    def compounds(self) -> Parts:
+        """What its words are as parts of compounds."""
+        return Parts(self.own, self.parts, ends_of_parts(self.blob, self.offsets, self.own))
 
     @property
     def width(self) -> int:
@@ -183,7 +189,7 @@ class Vocabulary:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a model keeps; the arrays of n-grams and of compounds only if there are any."""
         idle = [*(() if len(self.pairs) else ("pairs", "pair_slots")), *(() if len(self.own) else ("own", "parts"))]
-        return {name: array for name, array in vars(self).items() if name not in idle}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in idle}
 
     @classmethod
     def restored(cls, arrays: Arrays, *, width: int, n: int) -> Vocabulary:

@@ -1,0 +1,166 @@
+"""Words of many texts to their stems. A word is looked up once per chunk of texts, and stemmed once per language."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.arrays import njit
+from longtail.features import kernels
+from longtail.features.languages import elect, voters
+from longtail.features.stems import stem_bytes
+from longtail.features.tokenise import Words
+from longtail.features.word_tables import (
+    Growing,
+    GrowingWords,
+    Spelling,
+    WordTable,
+    gather,
+    numbered,
+    spelled,
+    starts_of,
+    taken,
+)
+
+#: Words that are remembered; one more, and all are forgotten.
+FORMS = 1 << 20
+NO_BYTES, NO_OFFSETS = np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+
+
+class Forms:
+    """Words to their stems, for many at a time. It learns as it is asked; threads may share it.
+
+    What is remembered of each word: which function word it is, its language wherever it stands, and the number of its
+    stem in each language, or -1 for none. `stems` are those of all texts so far.
+    """
+
+    def __init__(
+        self, languages: tuple[str, ...], stemmed: Sequence[str], shared: WordTable, of: NDArray[np.uint8]
+    ) -> None:
+        self._voters, self._stemmed, self._shared, self._of = voters(languages), stemmed, shared, of
+        self._lock = threading.Lock()
+        self.stems = GrowingWords()
+        self._forget(True)
+
+    def settle(self) -> None:
+        """Nothing is gathered any more: as much is forgotten as at any other time."""
+        if len(self.stems) > FORMS:
+            self._forget(False)
+
+    def _forget(self, but_stems: bool) -> None:
+        if not but_stems:
+            self.stems = GrowingWords()
+        self._words = GrowingWords()
+        self._voter, self._fixed = Growing(np.int32), Growing(np.int32)
+        self._stem_of = Growing(np.int32, len(self._stemmed))
+
+    def stems_of(self, words: Words, gathered: bool = False) -> Words:
+        """The stems of some words in place of these.
+
+        gathered  in place of bytes they have `numbers`, places in `stems`, of which none is forgotten meanwhile
+        """
+        with self._lock:
+            if len(self._words) > FORMS:
+                self._forget(gathered)
+            known = self._known(words)
+            stream, of, language = self._in_languages(words, known)
+            stem = self._stemmed_in(words, known, of, language)
+            numbers, chosen = np.empty((2, len(of)), dtype=np.int32)
+            room = np.full(len(self.stems), -1, dtype=np.int32)
+            count = kernels.number_numbers(stem, room, numbers, chosen)
+            chosen = chosen[:count].copy()
+            if gathered:
+                spelling = Spelling(NO_BYTES, NO_OFFSETS, self.stems.values.hashes[chosen])
+            else:
+                spelling = taken(self.stems.values, chosen)
+        return Words(numbers[stream], words.ends, *spelling, chosen if gathered else None)
+
+    def _known(self, words: Words) -> NDArray[np.int32]:
+        """int32 (words,): the number of each word here; new ones are taken in."""
+        known = self._words.find(words)
+        new = np.flatnonzero(known < 0)
+        if len(new):
+            known[new] = len(self._words) + np.arange(len(new))
+            self._words.add(words, new)
+            if len(self._stemmed) > 1:
+                fresh = taken(words, new)
+                place = self._shared.find(fresh)
+                self._voter.append(self._voters.words.find(fresh))
+                self._fixed.append(np.where(place >= 0, np.append(self._of, 0)[place], -1))
+            self._stem_of.append(np.full((len(new), len(self._stemmed)), -1, dtype=np.int32))
+        return known
+
+    def _in_languages(
+        self, words: Words, known: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """The stream of words as that of pairs of a word and its language, and, int32 (pairs,), these."""
+        count, languages = len(known), len(self._stemmed)
+        if languages == 1:
+            return words.stream, np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+        spoken = np.empty(len(words.ends), dtype=np.int32)
+        elect(words.stream, words.ends, self._voter.values[known], self._voters.votes, spoken)
+        stream = np.empty(len(words.stream), dtype=np.int32)
+        pairs = np.empty((2, min(len(stream), count * languages)), dtype=np.int32)
+        numbers = np.full((languages, count), -1, dtype=np.int32)
+        found = _pairs(words.stream, words.ends, spoken, self._fixed.values[known], numbers, stream, pairs)
+        return stream, pairs[0, :found], pairs[1, :found]
+
+    def _stemmed_in(
+        self, words: Words, known: NDArray[np.int32], of: NDArray[np.int32], language: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        """int32 (pairs,): the numbers of the stems of pairs of a word and its language."""
+        stem_of = self._stem_of.values
+        stem: NDArray[np.int32] = stem_of[known[of], language]
+        missing = np.flatnonzero(stem < 0)
+        for number, name in enumerate(self._stemmed):
+            some = missing[language[missing] == number] if len(missing) else missing
+            if len(some):
+                stem[some] = self._added(*stem_bytes(spelled(words, of[some]), name))
+                stem_of[known[of[some]], number] = stem[some]
+        return stem
+
+    def _added(self, blob: NDArray[np.uint8], lengths: NDArray[np.int64]) -> NDArray[np.int32]:
+        """int32 (stems,): the numbers of stems, which are taken in if they are new."""
+        offsets = starts_of(lengths)
+        numbers, firsts, hashes = numbered(blob, offsets[:-1], lengths)
+        different = Spelling(gather(blob, offsets[firsts], lengths[firsts]), starts_of(lengths[firsts]), hashes)
+        found = self.stems.find(different)
+        new = np.flatnonzero(found < 0)
+        found[new] = len(self.stems) + np.arange(len(new))
+        self.stems.add(different, new)
+        return found[numbers]
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _pairs(stream, ends, languages, fixed, known, new_stream, pairs):  # type: ignore[no-untyped-def]
+    """Numbers pairs of a word and the language it is stemmed in, as they come, and gives how many there are.
+
+    stream, ends  as in `Words`
+    languages     int32 (documents,); fixed: int32 (words,), the language of a word wherever it stands, or -1
+    known         int32 (languages, words), -1 everywhere
+    new_stream    int32, the stream's words as pairs, written; pairs: int32 (2, pairs), words and languages, written
+    """
+    count = 0
+    begin = 0
+    for document in range(len(ends)):
+        spoken = languages[document]
+        for i in range(begin, ends[document]):
+            word = stream[i]
+            number = known[spoken, word]
+            if number < 0:
+                language = fixed[word]
+                if language < 0:
+                    language = spoken
+                if known[language, word] < 0:
+                    known[language, word] = count
+                    pairs[0, count] = word
+                    pairs[1, count] = language
+                    count += 1
+                number = known[language, word]
+                known[spoken, word] = number
+            new_stream[i] = number
+        begin = ends[document]
+    return count

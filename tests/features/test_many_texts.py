@@ -1,0 +1,94 @@
+"""Many texts at a time give what each gives by itself: bytes, accents, stems that are forgotten, texts read once."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from longtail.features import analyser, forms
+from longtail.features.characters import (
+    NORMAL,
+    all_without_accents,
+    analysed_bytes,
+    analysed_table,
+    dependent,
+    joined_bytes,
+    without_accents,
+)
+from longtail.features.tfidf import Tfidf
+from longtail.features.tokenise import CODE_POINTS, Words, tokenise_bytes
+
+#: All characters that may have another normal form.
+LETTERS = [chr(point) for point in range(0x80, NORMAL) if not 0xD800 <= point < 0xE000]
+TEXTS = [
+    "Die Universitätsbibliothek und die Bibliotheken der Universität",
+    "The libraries of the universities and their books",
+    "Bücher der Bibliothek, und ein Katalog der Bücher",
+    "A catalogue of books that the library has",
+    "Die Kirchengeschichte und die Geschichte der Kirche in der Universität",
+    "Of churches and their history, and of the catalogue",
+] * 2
+
+
+def one_by_one(texts: Sequence[str]) -> Words:
+    encoded = [analysed_bytes(text) + b"\n" for text in texts]
+    data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    return tokenise_bytes(data, np.cumsum([len(each) for each in encoded], dtype=np.int64), analysed_table(), True)
+
+
+def same(texts: Sequence[str]) -> bool:
+    together = tokenise_bytes(*joined_bytes(texts), analysed_table(), True)
+    return all(np.array_equal(a, b) for a, b in zip(together[:5], one_by_one(texts)[:5], strict=True))
+
+
+def test_every_character_is_normalised() -> None:
+    assert same([f"a{letter}b {letter}{letter} Z{letter}" for letter in LETTERS])
+    assert not any(unicodedata.normalize("NFKC", chr(p)) != chr(p) for p in range(NORMAL, CODE_POINTS))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_characters_beside_each_other(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    odd = [letter for letter in LETTERS if unicodedata.normalize("NFKC", letter) != letter]
+    marks = [letter for letter in LETTERS if dependent()[ord(letter)]]
+    kinds = (list("abc \nXYZ1_"), odd, marks, LETTERS)
+
+    def text(length: int, most: int) -> str:
+        chosen = [kinds[kind] for kind in rng.integers(0, most, length)]
+        return "".join(kind[rng.integers(len(kind))] for kind in chosen)
+
+    assert same([text(int(rng.integers(0, 30)), int(rng.integers(1, 5))) for _ in range(60)])
+
+
+def test_texts_that_are_ascii_and_none_at_all() -> None:
+    assert same([])
+    assert same(["", "plain words", ""])
+
+
+def test_accents_of_many_words() -> None:
+    words = [f"x{letter}y".encode() for letter in LETTERS]
+    lengths = np.array([len(word) for word in words])
+    blob, shorter = all_without_accents(np.frombuffer(b"".join(words), dtype=np.uint8), lengths)
+    plain = [without_accents(word) for word in words]
+    assert blob.tobytes() == b"".join(plain)
+    assert shorter.tolist() == [len(word) for word in plain]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_forgotten_and_read_anew_changes_nothing(monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
+    wanted = Tfidf(language="auto", max_df=1.0)
+    X, Z = wanted.fit_transform(TEXTS), wanted.transform(TEXTS[::-1])
+    monkeypatch.setattr(forms, "FORMS", 3)
+    monkeypatch.setattr(Tfidf, "chunk_characters", 100)
+    if not at_once:
+        monkeypatch.setattr(analyser, "SHARED", len("".join(TEXTS)) - 1)
+    features = Tfidf(language="auto", max_df=1.0)
+    assert abs(features.fit_transform(TEXTS) - X).nnz == 0
+    assert features.terms_ == wanted.terms_
+    assert abs(features.transform(TEXTS[::-1]) - Z).nnz == 0
+    kept = features._analyser_
+    assert kept is not None
+    assert len(kept.stems) < len(features.terms_)  # the stems of a fit are let go of

@@ -177,6 +177,26 @@ def negative_steps(
 
 
 @intrinsic
+def fetch(typing: Any, array: Any, place: Any) -> Any:
+    """Asks for the entry at a place of an array, counted row by row, to be brought near; waits for nothing."""
+    signature = types.void(array, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        at = context.make_array(signature.args[0])(context, builder, args[0]).data
+        at = builder.bitcast(builder.gep(at, [args[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
+        # to be read, kept in all caches, data
+        builder.call(
+            builder.module.declare_intrinsic("llvm.prefetch", [byte], kind),
+            [at, *(ir.Constant(_INT, n) for n in (0, 3, 1))],
+        )
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def larger_than(typing: Any, matrix: Any, row: Any, least: Any, lanes: Any) -> Any:
     """uint32: bit j is set where matrix[row, j] is larger than `least` in size."""
     signature = types.uint32(matrix, types.int64, types.float32, lanes)

@@ -16,6 +16,7 @@ from longtail.features.tfidf import Tfidf
 from longtail.lanes import LANES, width_for
 from longtail.learners.linear.kernels import (
     BIAS,
+    FAR,
     FIRST,
     LOGISTIC,
     SQUARED_HINGE,
@@ -163,6 +164,19 @@ def test_how_near_to_the_optimum_a_tolerance_comes():
     theirs = reached(np.stack(peer, axis=1)) / best - 1
     assert 0 < tight < loose < 0.01
     assert tight < 0.001 > theirs
+
+
+def test_more_documents_than_the_cache_holds_come_as_near_to_the_optimum():
+    """What is asked for ahead changes no result: documents of very different lengths, some of none."""
+    rng = np.random.default_rng(3)
+    X = sp.random(FAR + 100, 300, density=0.02, format="csr", random_state=3, dtype=np.float32)
+    X = sp.vstack([X, sp.csr_matrix(rng.random((1, 300))), sp.csr_matrix((1, 300))]).tocsr()
+    y = np.where(X @ rng.normal(size=300) > 0.2, 1, -1)
+    found = run_solver(X, (y > 0)[:, None], eps=0.01, passes=300)[:, 0].astype(np.float64)
+    with_bias = sp.hstack([X, np.ones((len(y), 1))]).tocsr()
+    peer = LinearSVC(fit_intercept=False, tol=1e-6, random_state=0, max_iter=5000).fit(with_bias, y).coef_[0]
+    rows = X.toarray()
+    assert objective(found, rows, y, 1.0, SQUARED_HINGE) < 1.001 * objective(peer, rows, y, 1.0, SQUARED_HINGE)
 
 
 def test_documents_without_features_only_move_the_bias():

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import Floats, Ints, Longs, Shorts, SparseRows, njit
-from longtail.lanes import add_rows, add_to_rows, larger_than, negative_steps
+from longtail.lanes import add_rows, add_to_rows, fetch, larger_than, negative_steps
 from longtail.noise import NoiseArrays, draw_copy
 
 SQUARED_HINGE = 0
@@ -35,6 +35,9 @@ LOGISTIC = 1
 RESTING = 0.3
 #: Violations below this share of eps are let be: correcting them moves every weight of a document for nothing.
 LET_BE = 0.1
+#: So many documents do not stay in the cache: what a visit reads is asked for up to four times AHEAD visits before.
+#: Blocks of more than NARROW lanes do not gain by it: most features of theirs share the row of zeros.
+FAR, AHEAD, NARROW = 4096, 3, 16
 
 #: Rows of weights that are no feature's: zeros, for features nobody has moved yet, and the biases.
 ZEROS, BIAS, FIRST = 0, 1, 2
@@ -207,6 +210,7 @@ def solve(
     shuffle(order[low:], n - low, state)
     used = FIRST
     active = n
+    far = noise is None and width <= NARROW and n >= FAR
     for number in range(options.max_passes):
         everyone = active == n
         if number > 0:
@@ -214,6 +218,26 @@ def solve(
         worst = np.float32(0)
         position = 0
         while position < active:
+            if far and position + 4 * AHEAD < active:
+                # a document's address leads to the next: each is asked for when the one before has come
+                i = order[position + 4 * AHEAD]
+                fetch(document, i)
+                fetch(pair_start, i)
+                fetch(negative, i)
+                fetch(beta, np.int64(i) * width)
+                row = document[order[position + 3 * AHEAD]]
+                fetch(row_start, row)
+                fetch(norms, row)
+                i = order[position + 2 * AHEAD]
+                row = document[i]
+                for p in range(row_start[row], min(row_start[row + 1], row_start[row] + 64), 16):
+                    fetch(row_indices, p)
+                    fetch(row_values, p)
+                fetch(pair_lane, pair_start[i])
+                fetch(pair_cost, pair_start[i])
+                row = document[order[position + AHEAD]]
+                for p in range(row_start[row], min(row_start[row + 1], row_start[row] + 32)):
+                    fetch(weights, np.int64(slot[row_indices[p]]) * width)
             i = order[position]
             row = document[i]
             start, stop = row_start[row], row_start[row + 1]

@@ -121,12 +121,14 @@ def models(results: dict[str, Any]) -> list[Model]:
 def rows_section(results: dict[str, Any]) -> str:
     """What was measured."""
     lines = [
-        "| row | documents | non-zeros | pairs | labels | core s | wall s | peak MB | model MB | ms per document |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| row | documents | non-zeros | pairs | labels | core s | wall s | peak MB | own MB | of files MB "
+        "| model MB | ms per document |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     lines += [
         f"| {row['row']} | {row['documents']:,} | {row['nonzeros']:,} | {row['pairs']:,} | {row['labels']:,} "
-        f"| {row['train_cpu_s']:.1f} | {row['train_s']:.1f} | {row['peak_mb']:,.0f} | {row['model_mb']:,.0f} "
+        f"| {row['train_cpu_s']:.1f} | {row['train_s']:.1f} | {row['peak_mb']:,.0f} "
+        f"| {_megabytes(row, 'peak_anonymous_mb')} | {_megabytes(row, 'peak_file_mb')} | {row['model_mb']:,.0f} "
         f"| {row['predict_ms']:.3f} |"
         for row in results["rows"]
     ]
@@ -134,7 +136,9 @@ def rows_section(results: dict[str, Any]) -> str:
     text = (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}, Python "
         f"{machine['python']}. *core s*: processor seconds of training and saving; *wall s*: training alone; "
-        f"*peak MB*: of the process, corpus and interpreter included. Made by `{results['command']}`."
+        f"*peak MB*: of the process, corpus and interpreter included; *own* and *of files*: the most of its own memory "
+        "and the most of mapped files, not always at the same time, where they were told apart. Made by "
+        f"`{results['command']}`."
     )
     text += _far_target(results["rows"])
     if max(loads) > machine["cores"] + 0.5:
@@ -145,17 +149,22 @@ def rows_section(results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", text])
 
 
+def _megabytes(row: Row, name: str) -> str:
+    return f"{row[name]:,.0f}" if name in row else "–"
+
+
 def _far_target(rows: list[Row]) -> str:
-    """Whether ten million labels were trained and saved within an hour of two cores and 16 GB."""
-    far = next((row for row in rows if row["row"] == "parabel/10m"), None)
-    if far is None:
+    """Whether ten million labels, whole and in each shard, were trained and saved within an hour and 16 GB."""
+    found = []
+    for far in rows:
+        if far["row"].startswith("parabel/10m"):
+            hours, memory = (far["train_s"] + far["seconds"]["save"]) / 3600, far["peak_mb"] / 1e3
+            verdict = "PASS" if hours <= 1 and memory <= 16 else "FAIL"
+            which = "whole" if far["shard"] is None else f"shard {far['shard']}"
+            found.append(f"{which} **{verdict}** ({60 * hours:.0f} min, {memory:.1f} GB)")
+    if not found:
         return " Ten million labels: not measured."
-    hours, memory = (far["train_s"] + far["seconds"]["save"]) / 3600, far["peak_mb"] / 1e3
-    verdict = "PASS" if hours <= 1 and memory <= 16 else "FAIL"
-    return (
-        f" Target of ten million labels, trained and saved within an hour and 16 GB: **{verdict}** "
-        f"({60 * hours:.0f} min, {memory:.1f} GB)."
-    )
+    return f" Target of ten million labels, trained and saved within an hour and 16 GB: {', '.join(found)}."
 
 
 def model_section(results: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,8 +50,8 @@ FILES = ("X.data", "X.indices", "X.indptr", "Y.data", "Y.indices", "Y.indptr")
 def rows() -> list[dict[str, Any]]:
     sizes = [name for name in CORPORA if name != "10m"]
     wanted = [(learner, corpus, None) for learner in LEARNERS for corpus in sizes]
-    wanted += [("parabel", "10m", None)]
-    wanted += [("parabel", "1m", shard) for shard in ("1/2", "2/2")]
+    wanted += [("parabel", corpus, shard) for corpus in ("10m", "1m") for shard in (None, "1/2", "2/2")]
+    wanted.remove(("parabel", "1m", None))  # stands above already
     return [
         {
             "row": f"{learner}/{corpus}" + ("" if shard is None else f"/shard-{shard.replace('/', '-of-')}"),
@@ -124,6 +124,7 @@ def measure(row: dict[str, Any], _data: Path) -> dict[str, Any]:
 def work(row: dict[str, Any]) -> dict[str, Any]:
     """Trains and saves one model in this process, opens it again, and predicts."""
     from longtail.data.synthetic import synthetic
+    from longtail.memory import peak
     from longtail.run import Run
     from longtail.tagger import Tagger
 
@@ -131,19 +132,20 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
     small = synthetic(documents=2000, labels=1000, words=2000, words_per_document=8)
     Tagger(config).fit(small).score(small, 5)  # compiles, or reads what was compiled
     corpus = opened(row["corpus"])
-    load, loaded = os.getloadavg()[0], peak()
+    load, loaded = os.getloadavg()[0], peak() / 1e6
     name = row["row"].replace("/", "-")
     # as the command line does: what is finished is kept in a folder, and mapped from there
     model, kept = WORK / f"scale-model-{name}", WORK / f"scale-run-{name}"
     shutil.rmtree(kept, ignore_errors=True)
     run = Run(checkpoints=kept)
     shard = {} if row["shard"] is None else {"shard": tuple(map(int, row["shard"].split("/")))}
-    burnt, started = time.process_time(), time.perf_counter()
-    tagger = Tagger(config).fit(corpus, run=run, **shard)
-    trained, trained_peak = time.perf_counter() - started, peak()
-    with run.stage("save"):
-        tagger.save(model, overwrite=True)
-    burnt = time.process_time() - burnt
+    with Held() as held:
+        burnt, started = time.process_time(), time.perf_counter()
+        tagger = Tagger(config).fit(corpus, run=run, **shard)
+        trained, trained_peak = time.perf_counter() - started, peak() / 1e6
+        with run.stage("save"):
+            tagger.save(model, overwrite=True)
+        burnt = time.process_time() - burnt
     found = {
         "documents": len(corpus),
         "labels": corpus.n_labels,
@@ -156,7 +158,9 @@ def work(row: dict[str, Any]) -> dict[str, Any]:
         "train_cpu_s": burnt,
         "corpus_mb": loaded,
         "peak_train_mb": trained_peak,
-        "peak_mb": peak(),
+        "peak_mb": peak() / 1e6,
+        "peak_anonymous_mb": held.most["RssAnon"] / 1e6,
+        "peak_file_mb": held.most["RssFile"] / 1e6,
         "model_mb": sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 1e6,
     }
     del tagger
@@ -181,9 +185,33 @@ def shared_megabytes(corpus: Any) -> float:
     return sum(array.nbytes for array in arrays) / 1e6
 
 
-def peak() -> float:
-    """Megabytes that this process has held at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+class Held:
+    """The most bytes this process holds meanwhile of its own, and of mapped files; both need not be at the same time.
+
+    The system counts peaks of both together only, so a thread looks ten times a second.
+    """
+
+    def __init__(self) -> None:
+        self.most = {"RssAnon": 0, "RssFile": 0}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Held:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            for line in Path("/proc/self/status").read_text().splitlines():
+                name, _, size = line.partition(":")
+                if name in self.most:
+                    self.most[name] = max(self.most[name], int(size.split()[0]) * 1024)
+            if self._over.wait(0.1):
+                return
 
 
 if __name__ == "__main__":

@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from longtail.arrays import Growing
+
 KERNEL = """
 from typing import NamedTuple
 import numpy as np
@@ -50,3 +55,37 @@ def test_kernels_that_different_processes_compiled_do_not_stand_in_for_each_othe
 
     assert (printed("ordered"), printed("order")) == ("[1, 2, 3, 4, 5]\n", "[4, 3, 2, 1, 0]\n")
     assert printed("ordered", "order") == "[1, 2, 3, 4, 5]\n[4, 3, 2, 1, 0]\n"
+
+
+def test_a_growing_array_is_all_its_pieces() -> None:
+    growing = Growing()
+    pieces = [np.arange(2 * n, dtype=np.uint32).reshape(n, 2) for n in (0, 3, 0, 70_000, 1)]
+    for piece in pieces:
+        growing.add(piece)
+    found = growing.array()
+    assert found.dtype == np.uint32 and np.array_equal(found, np.concatenate(pieces))
+    growing = Growing()
+    growing.add(np.arange(6)[::2])
+    assert growing.array().tolist() == [0, 2, 4]
+    empty = Growing()
+    empty.add(np.empty((0, 2), dtype=np.float32))
+    assert empty.array().shape == (0, 2)
+    with pytest.raises(ValueError, match="no piece"):
+        Growing().array()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what a process holds")
+def test_a_growing_array_is_never_held_twice() -> None:
+    code = (
+        "import numpy as np\n"
+        "from longtail.arrays import Growing\n"
+        "from longtail.memory import peak\n"
+        "growing, piece = Growing(), np.ones(1 << 20, dtype=np.uint8)\n"
+        "before = peak()\n"
+        "for _ in range(256):\n"
+        "    growing.add(piece)\n"
+        "assert growing.array().all()\n"
+        "print(peak() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 340 << 20

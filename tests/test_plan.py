@@ -232,3 +232,14 @@ def test_a_large_process_is_told_what_needs_less_as_well() -> None:
     large, less = (Plan(sizes, (Stage("train", 1.0, peak),), 2 * 10**9, 1, 10**9) for peak in (60 * 10**6, 30 * 10**6))
     assert "--set tfidf.min_df=2" in str(refusal(large, [("tfidf.min_df=2", less)]))
     assert "--set" not in str(refusal(large, [("tfidf.min_df=2", large)]))
+
+
+@pytest.mark.parametrize("learner", ["parabel", "bonsai"])
+def test_separators_that_are_kept_in_files_need_no_memory(learner: str, tmp_path: Path) -> None:
+    sizes = Sizes(
+        documents=1_000_000, labels=1_000_000, pairs=3_000_000, features=50_000, nonzeros=7_700_000,
+        frequency=np.full(1_000_000, 3),
+    )  # fmt: skip
+    part = build(learner, "learner")
+    held, kept = (peak_of(part.plan(sizes, Run(checkpoints=folder))) for folder in (None, tmp_path))
+    assert kept < 0.75 * held

@@ -102,6 +102,29 @@ class SparseRows(NamedTuple):
         return sp.csr_matrix((self.values, self.indices, self.start), shape=(self.n_rows, n_columns))
 
 
+class Growing:
+    """An array that pieces are put behind, one after the other, without a second copy of all of them in the end.
+
+    The system moves what has grown large by its page tables, so that growing takes neither time nor memory.
+    """
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._like: NDArray[Any] | None = None
+
+    def add(self, piece: NDArray[Any]) -> None:
+        """Puts a piece behind; all have one type and the same sides but for the first."""
+        self._like = piece[:0] if self._like is None else self._like
+        if piece.size:
+            self._content += np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data
+
+    def array(self) -> NDArray[Any]:
+        """All pieces; nothing can be put behind from then on."""
+        if self._like is None:
+            raise ValueError("no piece was put in")
+        return np.frombuffer(self._content, self._like.dtype).reshape(-1, *self._like.shape[1:])
+
+
 @njit(nogil=True, cache=True)
 def keep_best(value: np.float32, label: int, ids: Ints, values: Floats, filled: int) -> int:
     """Puts (value, label) into a list sorted by (-value, label) if it belongs there; the new length of the list."""

@@ -97,21 +97,22 @@ class Fit:
         """The arrays kept under a key, or None; a file that was damaged is as good as none."""
         from longtail.keep.safetensors import read_kept
 
-        return read_kept(self._file(key))
+        return read_kept(self.file(key))
 
     def keep(self, key: str, arrays: Arrays) -> None:
         """Keeps arrays of a finished piece of work until the whole run is done."""
         from longtail.keep.files import atomic_file
         from longtail.keep.safetensors import write_arrays
 
-        path = self._file(key)
+        path = self.file(key)
         if path is None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path, overwrite=True) as handle:
             write_arrays(handle, arrays)
 
-    def _file(self, key: str) -> Path | None:
+    def file(self, key: str) -> Path | None:
+        """Where the arrays of a key are kept, if they are."""
         return None if self.run.checkpoints is None or not key else self.run.checkpoints / f"{key}.finished"
 
     @classmethod

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import render_scale as scale
+import scale as runner
 
 LABELS = {"10k": 10_000, "30k": 30_000, "100k": 100_000, "200k": 200_000, "400k": 400_000, "1m": 1_000_000}
 
@@ -80,3 +83,28 @@ def test_ten_million_labels_are_held_against_an_hour_and_16_gigabytes(results: d
     far = {**results["rows"][0], "row": "parabel/10m", "train_s": 3000.0, "seconds": {"save": 300.0}}
     assert "**PASS** (55 min, 15.0 GB)" in scale.rows_section({**results, "rows": [{**far, "peak_mb": 15_000}]})
     assert "**FAIL** (55 min, 17.0 GB)" in scale.rows_section({**results, "rows": [{**far, "peak_mb": 17_000}]})
+
+
+def test_ten_million_labels_are_measured_whole_and_in_two_shards(results: dict[str, Any]) -> None:
+    names = [row["row"] for row in runner.rows()]
+    assert len(names) == len(set(names))
+    far = [row for row in runner.rows() if row["corpus"] == "10m"]
+    assert [row["row"] for row in far] == ["parabel/10m", "parabel/10m/shard-1-of-2", "parabel/10m/shard-2-of-2"]
+    figures = {**results["rows"][0], "train_s": 3000.0, "seconds": {"save": 300.0}, "peak_mb": 9_000}
+    rows = [{**figures, **row} for row in far]
+    rows[2]["peak_mb"] = 17_000
+    text = scale.rows_section({**results, "rows": rows})
+    assert "whole **PASS**" in text and "shard 1/2 **PASS**" in text and "shard 2/2 **FAIL** (55 min, 17.0 GB)" in text
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what a process holds")
+def test_memory_of_files_is_told_from_a_process_s_own(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(64 << 20))
+    with runner.Held() as before:
+        pass
+    with runner.Held() as held:
+        mapped = np.memmap(tmp_path / "file", dtype=np.uint8, mode="r")
+        assert mapped.sum() == 0
+        time.sleep(0.3)
+    assert held.most["RssFile"] > before.most["RssFile"] + (60 << 20)
+    assert held.most["RssAnon"] < before.most["RssAnon"] + (32 << 20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from longtail.arrays import SparseRows, with_own_columns
 from longtail.cluster.balanced import balanced, halves, in_first_half
 from longtail.cluster.kmeans import k_means
 from longtail.cluster.label_vectors import label_vectors
+from longtail.data.synthetic import synthetic
+from longtail.learners.linear.nodes import Documents
 from longtail.run import Run
 
 
@@ -137,3 +140,13 @@ def test_the_last_centres_of_k_means_are_kept_as_narrow_as_they_are(monkeypatch)
     matrix = sp.random(300, 50, density=0.2, random_state=7, dtype=np.float32)
     k_means(rows_of(matrix), 50, 100, np.random.default_rng(0), Run(threads=1))
     assert set(widths) == {(32, 32), (8, 8)}
+
+
+def test_label_vectors_summed_up_a_few_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = synthetic(documents=300, labels=200, words=200, words_per_document=8, seed=4).counted()
+    documents = Documents.of(corpus)
+    together = label_vectors(documents.rows, documents.n_features, documents.labels, Run(threads=1))
+    monkeypatch.setattr("longtail.cluster.label_vectors.ENTRIES_PER_BLOCK", 100)
+    monkeypatch.setattr("longtail.cluster.label_vectors.BLOCKS_AT_A_TIME", 2)
+    apart = label_vectors(documents.rows, documents.n_features, documents.labels, Run(threads=1))
+    assert all(np.array_equal(a, b) for a, b in zip(together, apart, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import subprocess
@@ -18,8 +19,9 @@ from longtail.corpus import Corpus
 from longtail.data.demo import demo
 from longtail.errors import ModelError
 from longtail.keep import cache
-from longtail.keep.folder import let_go
+from longtail.keep.folder import let_go, map_behind, read_past_map
 from longtail.keep.model import load_model, save_model
+from longtail.keep.safetensors import read_file, write_arrays
 from longtail.labels import LabelIndex
 from longtail.tagger import Tagger
 
@@ -166,3 +168,28 @@ def test_memory_that_is_not_a_file_is_kept(tmp_path: Path) -> None:
     own = np.ones(8192, dtype=np.uint8)
     let_go(own)
     assert own.all()
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not say what a process holds")
+def test_what_is_read_past_a_map_takes_no_memory_of_it(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(1 << 20, dtype=np.float64), "b": np.arange(8, dtype=np.float32), "c": np.empty(0)}
+    with (tmp_path / "file").open("wb") as handle:
+        write_arrays(handle, arrays)
+    found = read_file(tmp_path / "file")
+
+    def held() -> int:
+        lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+        next(line for line in lines if line.endswith(str(tmp_path / "file")))
+        return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+
+    owner = map_behind(found["a"])
+    assert owner is not None and map_behind(arrays["a"]) is None
+    owner.madvise(mmap.MADV_DONTNEED)
+    assert held() == 0
+    parts = [found["a"][5000:300_000], found["b"][2:5], found["c"]]
+    copies = read_past_map(tmp_path / "file", parts)
+    assert copies is not None and held() == 0
+    assert all(np.array_equal(copy, part) and copy.flags.owndata for copy, part in zip(copies, parts, strict=True))
+    assert read_past_map(tmp_path / "gone", parts) is None
+    (tmp_path / "short").write_bytes(bytes(100))
+    assert read_past_map(tmp_path / "short", parts) is None

@@ -16,6 +16,7 @@ from longtail.learners.base import Learner
 from longtail.learners.linear import fastxml
 from longtail.learners.linear.fastxml import FastXML, PfastreXML
 from longtail.learners.linear.label_tree import Bonsai, Parabel
+from longtail.learners.linear.nodes import Separators
 from longtail.learners.linear.one_vs_all import OneVsAll
 from longtail.learners.linear.resume import Pieces
 from longtail.run import Run, Watch
@@ -176,3 +177,44 @@ def test_what_is_kept_is_mapped_and_not_held(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Fit, "recall", lambda *_: None)
         assert pieces.made(["batch"], lambda: made[:1], packed, unpacked, lambda: None) == made[:1]
+
+
+def test_large_pieces_are_kept_however_quickly_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On many cores a batch takes no time, and its memory is needed all the same."""
+    monkeypatch.setattr("longtail.fit.KEPT_FROM", 1000.0)
+    monkeypatch.setattr("longtail.learners.linear.resume.LARGE", 1000)
+    Parabel(trees=2, max_leaf=8).fit(CORPUS, run=Run(checkpoints=tmp_path))
+    assert list(tmp_path.rglob("*.finished"))
+
+
+def test_batches_end_where_their_separators_take_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longtail.learners.linear.tasks.COST_PER_BATCH", 1e12)
+    whole = Parabel(trees=3, max_leaf=8).fit(CORPUS, run=Run(threads=1, checkpoints=tmp_path / "one"))
+    assert len(list((tmp_path / "one").rglob("*.finished"))) == 1
+    monkeypatch.setattr("longtail.learners.linear.tasks.BYTES_PER_BATCH", 1000)
+    small = Parabel(trees=3, max_leaf=8).fit(CORPUS, run=Run(threads=1, checkpoints=tmp_path / "many"))
+    assert len(list((tmp_path / "many").rglob("*.finished"))) > 3
+    assert bytes_of(small) == bytes_of(whole)
+
+
+def test_kept_pieces_are_laid_out_without_a_look_at_their_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at a map brings whatever the system has cached around it into the process."""
+    whole = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=Run())
+    read: list[bool] = []
+    real = Pieces.read
+
+    def watched(self: Pieces, separators: Separators) -> Separators:
+        found = real(self, separators)
+        read.append(found is not separators and found.weight.flags.owndata and found.weight.flags.writeable)
+        return found
+
+    monkeypatch.setattr(Pieces, "read", watched)
+    for name in ("new", "new", "other"):  # the second has it all from the first
+        read.clear()
+        again = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=Run(checkpoints=tmp_path / name))
+        assert len(read) == sum(len(tree.leaf) for tree in again.trees_) and all(read)
+        assert bytes_of(again) == bytes_of(whole)
+    read.clear()
+    monkeypatch.setattr("longtail.learners.linear.resume.read_past_map", lambda *_: None)
+    again = Parabel(trees=2, max_leaf=8).fit(CORPUS, run=Run(checkpoints=tmp_path / "new"))
+    assert not any(read) and bytes_of(again) == bytes_of(whole), "where a system cannot, they are mapped"

@@ -77,7 +77,8 @@ def train(
     tagger = wanted.tagger(recipe)
     run.engine = engines.chosen(engine, address=address, workers=threads)
     # what long fits keep on the way: the same command goes on from there after it was killed
-    run.checkpoints = folder and folder.absolute().parent / f".{folder.name}.unfinished"
+    kept = (folder or Path("model")).absolute()  # without an output there is a plan, and nothing is kept
+    run.checkpoints = kept.parent / f".{kept.name}.unfinished"
     run.memory = allowed_memory(memory, run)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=force)
     check_reading(data, run)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.arrays import Floats, SparseRows, njit
+from longtail.arrays import Floats, Growing, SparseRows, njit
 from longtail.cluster.blocks import even_blocks
+from longtail.memory import give_back
 from longtail.run import Run
 from longtail.sparse import starts_of
+
+#: Features of documents that are summed up in one go, about.
+ENTRIES_PER_BLOCK = 500_000
+#: Blocks that are summed up before they are put behind those before.
+BLOCKS_AT_A_TIME = 8
 
 
 def label_vectors(documents: SparseRows, n_features: int, labels: SparseRows, run: Run) -> SparseRows:
@@ -16,14 +22,22 @@ def label_vectors(documents: SparseRows, n_features: int, labels: SparseRows, ru
     labels  rows of an (L, n) matrix: how strongly each label's documents carry it
     """
     work = starts_of(np.diff(documents.start)[labels.indices])[labels.start]
-    blocks = even_blocks(work, max(1, min(labels.n_rows, int(work[-1] // 500_000) + 1)))
+    blocks = even_blocks(work, max(1, min(labels.n_rows, int(work[-1] // ENTRIES_PER_BLOCK) + 1)))
 
     def one(block: tuple[int, int]) -> SparseRows:
         low, high = block
         room = int(work[high] - work[low])
         return _unit_sums(documents, labels, low, high, room, np.zeros(n_features, dtype=np.float32))
 
-    return SparseRows.joined(run.map(one, blocks, cost=lambda b: float(work[b[1]] - work[b[0]])))
+    lengths, indices, values = Growing(), Growing(), Growing()
+    few = max(BLOCKS_AT_A_TIME, 4 * run.tasks)
+    for begin in range(0, len(blocks), few):
+        for part in run.map(one, blocks[begin : begin + few], cost=lambda b: float(work[b[1]] - work[b[0]])):
+            lengths.add(np.diff(part.start))
+            indices.add(part.indices)
+            values.add(part.values)
+    give_back()
+    return SparseRows(starts_of(lengths.array()), indices.array(), values.array())
 
 
 @njit(nogil=True, cache=True)

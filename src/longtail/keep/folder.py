@@ -6,6 +6,7 @@ import errno
 import mmap
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -109,18 +110,54 @@ def map_file(descriptor: int) -> Bytes:
 
 def let_go(array: NDArray[Any]) -> None:
     """Gives back the memory behind a stretch of a mapped file, which is read again if needed; other arrays stay."""
+    owner = map_behind(array)
+    if owner is None or not array.flags.c_contiguous:
+        return
+    begin = _address(array) - _address(np.frombuffer(owner, dtype=np.uint8))
+    page = begin - begin % mmap.PAGESIZE
+    owner.madvise(mmap.MADV_DONTNEED, page, begin + array.nbytes - page)
+
+
+def read_past_map(path: Path, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]] | None:
+    """Copies of stretches of a mapped file, read from the file itself; None where that cannot be done.
+
+    A look at a map may bring megabytes around it into the process, as much as the system has cached in one piece:
+    whoever looks here and there at many large maps would soon hold all of them.
+    """
+    if not hasattr(os, "preadv"):
+        return None
+    copies = []
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for array in arrays:
+                copies.append(np.empty(array.shape, array.dtype))
+                owner = map_behind(array)
+                if owner is None:  # an empty one
+                    continue
+                begin = _address(array) - _address(np.frombuffer(owner, dtype=np.uint8))
+                if os.preadv(descriptor, [copies[-1].data], begin) < array.nbytes:
+                    return None
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    return copies
+
+
+def _address(array: NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def map_behind(array: NDArray[Any]) -> mmap.mmap | None:
+    """The map whose pages may be given back, if an array lies in one: changes of a private map would be lost."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     owner = owner.obj if isinstance(owner, memoryview) else owner
     if not (isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and array.nbytes):
-        return
-    whole = np.frombuffer(owner, dtype=np.uint8)
-    if whole.flags.writeable or not array.flags.c_contiguous:  # changes of a private map would be lost
-        return
-    begin = array.ctypes.data - whole.ctypes.data
-    page = begin - begin % mmap.PAGESIZE
-    owner.madvise(mmap.MADV_DONTNEED, page, begin + array.nbytes - page)
+        return None
+    return None if np.frombuffer(owner, dtype=np.uint8).flags.writeable else owner
 
 
 def shown_file(directory: str | Path, name: str) -> str:

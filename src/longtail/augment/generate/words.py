@@ -64,8 +64,8 @@ class WordWriter:
         assert corpus.texts is not None
         self.share = share
         documents = corpus.documents
-        self.words, *numbers = words_of([corpus.texts[row] for row in documents])
-        self.texts = Lists(*numbers)
+        self.words, stream, start = words_of([corpus.texts[row] for row in documents])
+        self.texts = Lists(stream, start)
         Y = corpus.documents_only().positives()
         place = np.full(len(corpus), -1, dtype=np.int64)
         place[documents] = np.arange(len(documents))

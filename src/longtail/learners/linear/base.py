@@ -26,7 +26,7 @@ from longtail.learners.linear.resume import Pieces, packed, unpacked
 from longtail.learners.linear.search import chunks, score_row, search, search_row, size_of
 from longtail.learners.linear.shards import Lists, Part, score_shards
 from longtail.learners.linear.spread import Spread
-from longtail.learners.linear.tasks import batches, cost_of, tasks_of
+from longtail.learners.linear.tasks import batches, cost_of, room_of, tasks_of
 from longtail.learners.linear.tree import Shape, Tree
 from longtail.learners.linear.visit import SearchOptions, of_unit_length
 from longtail.learners.linear.weights import WEIGHTS
@@ -106,6 +106,9 @@ class LinearLearner(Learner):
         def cost(task: Task) -> float:
             return cost_of(task, label_count, documents.count)
 
+        def room(task: Task) -> float:
+            return room_of(task, label_count, documents.rows, documents.n_features)
+
         def solved(batch: list[Task], run: Run) -> list[Piece]:
             found = run.map_shared(solve, shared, batch, cost=cost, title="Training")
             return [piece._replace(separators=own) for pieces in found for piece in pieces
@@ -114,7 +117,8 @@ class LinearLearner(Learner):
         blocks: list[list[list[tuple[int, Separators]]]] = [[[] for _ in range(shape.nodes)] for shape in shapes]
         with fit.run.bar("Training", sum(map(cost, tasks))) as bar:
             inside = fit.run.within(bar)
-            for number, batch in enumerate(batches(tasks, cost) if kept.kept else [tasks]):
+            at_once = fit.run.engine.at_once(fit.run.workers)
+            for number, batch in enumerate(batches(tasks, cost, room, at_once) if kept.kept else [tasks]):
                 name = ["batch", str(number), str(len(tasks)), str(fit.shard)]
                 skip = partial(bar.advance, sum(map(cost, batch)))
                 for piece in kept.made(name, partial(solved, batch, inside), packed, unpacked, skip):
@@ -123,7 +127,7 @@ class LinearLearner(Learner):
         def of_nodes(t: int) -> Iterator[Separators]:
             for node in parts[t].nodes.tolist():
                 found, blocks[t][node] = sorted(blocks[t][node], key=itemgetter(0)), []
-                yield joined([own for _, own in found], documents.n_features)
+                yield joined([kept.read(own) for _, own in found], documents.n_features)
 
         return [Tree.of(part.shape, of_nodes(t), self.weights, fit.run) for t, part in enumerate(parts)]
 

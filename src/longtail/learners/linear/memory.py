@@ -20,6 +20,11 @@ GROWTH = 0.83
 KEPT, PER_LEVEL = 120, 0.2
 #: Bytes that sparse separators keep per label, and stored features times labels that are solved per second.
 SPARSE, SPARSE_SPEED = 4096, 2e7
+#: Bytes of separators that are held where a run keeps those that are finished in files: a batch of them, and it once
+#: more while it is written.
+BATCH = 256 << 20
+#: Bytes of label vectors that are summed up side by side, at most, beside those that are finished.
+SUMS = 64 << 20
 #: Bytes per stored feature while lengths of rows are made, in double precision.
 UNIT = 40
 
@@ -52,13 +57,15 @@ def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) 
     model = int(trees * KEPT * sizes.pairs * (1 + PER_LEVEL * levels))
     # trees are divided side by side where there are more of them than threads, each with vectors of its own
     divisions = run.tasks if trees > run.workers else 1
-    division = int(1.7 * vectors) + 4 * (centres + 8) * sizes.features
-    dividing = max(UNIT * sizes.nonzeros, vectors + max(vectors, divisions * division))
+    # halves take cosines of each label, more centres a copy of the vectors
+    division = (24 * sizes.labels if centres == 2 else int(1.7 * vectors)) + 4 * (centres + 8) * sizes.features
+    dividing = max(UNIT * sizes.nonzeros, vectors + max(min(vectors, SUMS), divisions * division))
     busy = min(run.tasks, 4 * trees) * task_bytes(sizes, max(centres, leaf))
+    held = _separators(model, run)
     seconds = trees * sizes.nonzeros * (centres + leaf) / 4e8
     return [
         Stage("cluster", trees * vectors / 1e8, dividing + laid_out, vectors + laid_out),
-        Stage("train", seconds / min(run.tasks, 4), int(1.15 * (busy + 2.2 * model)), model - vectors - laid_out),
+        Stage("train", seconds / min(run.tasks, 4), int(1.15 * (busy + held)), model - vectors - laid_out),
     ]
 
 
@@ -69,8 +76,14 @@ def every_document(sizes: Sizes, run: Run, *, prune: float) -> list[Stage]:
     model = int(KEPT * sizes.pairs * (1 + 0.02 / max(prune, 0.002)))
     busy = min(run.tasks, -(-sizes.labels // WIDEST)) * task_bytes(sizes, sizes.labels)
     seconds = sizes.labels * sizes.nonzeros / 2e8 / min(run.tasks, 4)
-    peak = max(UNIT * sizes.nonzeros, busy + int(2.2 * model)) + laid_out
+    peak = max(UNIT * sizes.nonzeros, busy + _separators(model, run)) + laid_out
     return [Stage("train", seconds, peak, model)]
+
+
+def _separators(model: int, run: Run) -> int:
+    """Bytes of all separators and of the trees they become; finished ones are held only where the run has no files."""
+    held = int(2.2 * model)
+    return held if run.checkpoints is None else min(held, model + BATCH)
 
 
 def sparse_labels(sizes: Sizes, run: Run) -> list[Stage]:

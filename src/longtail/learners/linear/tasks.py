@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Ints
+from longtail.arrays import Ints, SparseRows
 from longtail.lanes import WIDEST
 from longtail.learners.linear.nodes import LevelsTask, NodeTask, Task
 from longtail.learners.linear.problems import Levels
@@ -19,6 +19,10 @@ from longtail.sparse import starts_of
 PAIRS_PER_TASK = 200_000
 #: Tasks that cost this much together, some ten seconds of a core, are kept as soon as they are done.
 COST_PER_BATCH = 2e8
+#: So do tasks whose separators take so many bytes together, about: until then they are held.
+BYTES_PER_BATCH = 128 << 20
+#: Bytes of a feature's row with weights of two children, as separators are held.
+BYTES_PER_ROW = 20
 #: Nodes with no more children are solved together with narrow levels below them.
 NARROW = 8
 #: Their children side by side, at most: three levels of halves, whose weights stay in the cache.
@@ -129,15 +133,35 @@ def cost_of(task: Task, label_count: NDArray[np.int64], n_documents: int) -> flo
     return float(pairs) * (4 + task.last - task.first)
 
 
-def batches(tasks: list[Task], cost: Callable[[Task], float]) -> Iterator[list[Task]]:
-    """All tasks, the costliest first, in pieces that are worth keeping."""
+def room_of(task: Task, label_count: NDArray[np.int64], rows: SparseRows, n_features: int) -> float:
+    """About how many bytes the separators of a task take: a row per feature of a node's documents, two children each.
+
+    rows  features by document
+    """
+    features = len(rows.indices) / max(1, rows.n_rows)
+    if isinstance(task, LevelsTask):
+        pairs, nodes = label_count[task.levels.labels].sum() * task.levels.path.shape[1], len(task.nodes)
+    else:
+        nodes = task.last - task.first
+        pairs = label_count[task.labels].sum() * nodes / task.n_children
+    return BYTES_PER_ROW * min(float(pairs) * features, float(nodes) * n_features)
+
+
+def batches(
+    tasks: list[Task], cost: Callable[[Task], float], room: Callable[[Task], float], at_once: int
+) -> Iterator[list[Task]]:
+    """All tasks, the costliest first, in pieces that are worth keeping, and whose separators take little memory.
+
+    at_once  tasks that go on side by side: there are enough for all of them
+    """
     batch: list[Task] = []
-    total = 0.0
+    total = held = 0.0
     for own, place in sorted((-cost(task), place) for place, task in enumerate(tasks)):
         batch.append(tasks[place])
         total -= own
-        if total >= COST_PER_BATCH:
+        held += room(tasks[place])
+        if total >= COST_PER_BATCH or (held >= BYTES_PER_BATCH and len(batch) >= 4 * at_once):
             yield batch
-            batch, total = [], 0.0
+            batch, total, held = [], 0.0, 0.0
     if batch:
         yield batch

@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from longtail.arrays import Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, njit
+from longtail.arrays import Bytes, Floats, Growing, Ints, Longs, Shorts, UnsignedInts, njit
 from longtail.learners.linear.nodes import Separators
 from longtail.memory import give_back
 from longtail.run import Run
@@ -128,20 +128,16 @@ def pack(separators: Iterable[Separators], widest: int, weights: str, run: Run |
             raise ValueError("a node has more than 4 billion weights")
         return own, (*arrays, scale)
 
-    counts, nodes = [np.zeros(7, dtype=np.int64)], []
+    counts, parts = Growing(), [Growing() for _ in range(8)]
+    counts.add(np.zeros((1, 7), dtype=np.int64))
     for few in _few_at_a_time(separators):
         for own, arrays in (run or Run(threads=1)).map(packed, few):
-            counts.append(own)
-            nodes.append(arrays)
-    pieces = [list(part) for part in zip(*nodes, strict=True)]
-    nodes.clear()
-    joined = []
-    for part in pieces:
-        joined.append(np.concatenate(part))
-        part.clear()
+            counts.add(own[None])
+            for part, array in zip(parts, arrays, strict=True):
+                part.add(array)
     give_back()
-    shift, *rest = joined
-    return Packed(np.cumsum(counts, axis=0), shift, np.full(1, group_bits, dtype=np.uint8), *rest)
+    shift, *rest = (part.array() for part in parts)
+    return Packed(np.cumsum(counts.array(), axis=0), shift, np.full(1, group_bits, dtype=np.uint8), *rest)
 
 
 def _few_at_a_time(separators: Iterable[Separators]) -> Iterator[list[Separators]]:

@@ -265,7 +265,7 @@ class NeuralLearner(Learner):
             self.encoder.max_length,
             run,
         )
-        from longtail.learners.neural.training import by_hand
+        from longtail.learners.neural import by_hand
 
         if by_hand.suits(network, data, course, hooks, run):  # type: ignore[arg-type]
             by_hand.train(network, data, course, run)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SCORED = 64
 #: Products of two numbers that a core adds up per second, in batches as small as these.
 PRODUCTS = 2e9
-#: How many times as quick steps are that are written down by hand (see `training.by_hand`).
+#: How many times as quick steps are that are written down by hand (see `by_hand`).
 BY_HAND = 1.7
 
 

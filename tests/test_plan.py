@@ -13,6 +13,7 @@ from longtail.data.synthetic import synthetic
 from longtail.errors import UsageError, out_of_memory
 from longtail.features.estimate import words_of
 from longtail.features.tfidf import Tfidf
+from longtail.learners import planning
 from longtail.memory import free_memory, peak, resident
 from longtail.plan import (
     Plan,
@@ -170,6 +171,15 @@ def test_a_fit_that_does_not_fit_is_refused_before_any_work(larger: Corpus) -> N
     with pytest.raises(UsageError, match=r"needs about .* are allowed: give --memory .*GB, or --set [\w-]+\.\w+="):
         tagger.fit(larger, run=run)
     assert not run.seconds and not hasattr(tagger, "labels_")
+
+
+def test_advice_does_not_depend_on_what_the_process_comes_to_hold(
+    larger: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter(range(100))
+    monkeypatch.setattr(planning, "resident", lambda: 800_000_000 + (next(looks) << 28))
+    with pytest.raises(UsageError, match=r"give --memory .*GB, or --set [\w-]+\.\w+="):
+        Tagger("bonsai").fit(larger, run=Run(memory=810_000_000))
 
 
 def test_less_memory_means_fewer_tasks_at_once(larger: Corpus) -> None:

@@ -21,6 +21,7 @@ from longtail.augment.label_features import LabelFeatures
 from longtail.augment.pvae import Pvae
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
+from longtail.learners.neural.training import checkpoints as kept
 from longtail.run import Run
 from longtail.tagger import Tagger
 
@@ -88,7 +89,7 @@ def trained(checkpoints: Path | None, progress: Phases) -> dict[str, Any]:
         return collected(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(kept, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(fits, "KEPT_FROM", 0.0)
         patch.setattr(LabelFeatures, "collected", watched)
         tagger.fit(corpus(), run=Run(seed=3, threads=1, progress=progress, checkpoints=checkpoints))

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 SAVING = 24 << 20
 
 
-def plan_of(pipeline: Pipeline, sizes: Sizes, run: Run) -> Plan:
-    """What a fit of the pipeline takes, the documents included, which are read already."""
-    libraries = max(part.libraries for part in _parts(pipeline))
-    # what the process holds beside the corpus is held by the fit, too
-    base = max(CORE + libraries, resident() - sizes.held)
+def plan_of(pipeline: Pipeline, sizes: Sizes, run: Run, *, base: int | None = None) -> Plan:
+    """What a fit of the pipeline takes, the documents included, which are read already.
+
+    base  what is held beside all that is planned; none: what the process holds now beside the corpus, which the fit
+          holds, too
+    """
+    if base is None:
+        libraries = max(part.libraries for part in _parts(pipeline))
+        base = max(CORE + libraries, resident() - sizes.held)
 
     def stages(own: Run) -> list[Stage]:
         read = Stage("read", sizes.characters / 4e7 + sizes.nonzeros / 3e7, int(1.1 * sizes.held), sizes.held)
@@ -43,7 +47,7 @@ def checked(pipeline: Pipeline, sizes: Sizes, run: Run) -> Run:
     """The run with as many tasks at once as fit into its memory; refused where none does."""
     plan = plan_of(pipeline, sizes, run)
     if not plan.fits:
-        raise refusal(plan, _leaner(pipeline, sizes, run))
+        raise refusal(plan, _leaner(pipeline, sizes, run, plan.base))
     return replace(run, at_once=plan.at_once)
 
 
@@ -92,8 +96,9 @@ def of_learner(pipeline: Pipeline, sizes: Sizes, run: Run) -> list[Stage]:
     return [*stages, folds, *(stage for part in pipeline.rerank for stage in part.plan(sizes, run))]
 
 
-def _leaner(pipeline: Pipeline, sizes: Sizes, run: Run) -> list[tuple[str, Plan]]:
-    """Settings that need less memory, and the plans with them, the smallest first."""
+def _leaner(pipeline: Pipeline, sizes: Sizes, run: Run, base: int | None = None) -> list[tuple[str, Plan]]:
+    """Settings that need less memory, and the plans with them, the smallest first; base  as of the plan they are
+    compared with: a process may hold more from one look to the next."""
     found = []
     settled = pipeline.unfitted()
     if settled.features == "auto" and not sizes.features:
@@ -105,7 +110,7 @@ def _leaner(pipeline: Pipeline, sizes: Sizes, run: Run) -> list[tuple[str, Plan]
             for part in _parts(other):
                 if name_of(part) == owner:
                     part.set_params(**{name: value})
-            found.append((f"{owner}.{name}={value}", plan_of(other, sizes, run)))
+            found.append((f"{owner}.{name}={value}", plan_of(other, sizes, run, base=base)))
     return sorted(found, key=lambda each: each[1].peak)
 
 

@@ -15,8 +15,9 @@ pytest.importorskip("lightning")
 from short_text_cases import LABEL_TEXT, QUICK, WEIGHTED, titles  # noqa: E402
 
 from longtail.corpus import Corpus  # noqa: E402
-from longtail.learners.neural import by_hand, checkpoints  # noqa: E402
+from longtail.learners.neural import by_hand  # noqa: E402
 from longtail.learners.neural.memory import goes_by_hand  # noqa: E402
+from longtail.learners.neural.training import checkpoints  # noqa: E402
 from longtail.registry import build  # noqa: E402
 from longtail.run import Hardware, Run  # noqa: E402
 

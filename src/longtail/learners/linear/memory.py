@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 #: Different features of m documents grow as this power of m, as words do (measured: 0.80 to 0.86 on two corpora).
 GROWTH = 0.83
 #: Bytes that a tree keeps per pair of a document and a label (measured: 67 to 172 on four corpora of 7 to 134 features
-#: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves.
-KEPT, PER_LEVEL = 120, 0.2
+#: per document: longer documents have smaller weights, of which more are dropped), and more per level of halves, up to
+#: a limit (106 with a million labels in 13 levels).
+KEPT, PER_LEVEL, MOST_KEPT = 120, 0.2, 250
 #: Bytes that sparse separators keep per label, and stored features times labels that are solved per second.
 SPARSE, SPARSE_SPEED = 4096, 2e7
 #: Bytes of separators that are held where a run keeps those that are finished in files: a batch of them, and it once
@@ -54,7 +55,7 @@ def tree_stages(sizes: Sizes, run: Run, *, trees: int, centres: int, leaf: int) 
     vectors = 8 * label_nonzeros(sizes)
     laid_out = 24 * sizes.pairs + 8 * sizes.documents
     levels = math.log2(max(2, sizes.labels / leaf)) if centres == 2 else 1
-    model = int(trees * KEPT * sizes.pairs * (1 + PER_LEVEL * levels))
+    model = int(trees * sizes.pairs * min(MOST_KEPT, KEPT * (1 + PER_LEVEL * levels)))
     # trees are divided side by side where there are more of them than threads, each with vectors of its own
     divisions = run.tasks if trees > run.workers else 1
     # halves take cosines of each label, more centres a copy of the vectors

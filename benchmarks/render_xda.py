@@ -57,7 +57,9 @@ LIGHTXML = {
 
 def xda_section(results: Results) -> str:
     """Every learner with and without XDA, on test documents."""
-    wanted = [(learner, setting, f"{learner}: {name}") for learner in LEARNERS for setting, name in NAMES.items()]
+    wanted = [
+        (learner, setting, f"{learner}: {name}") for learner in LEARNERS for setting, name in (NAMES | SEARCHED).items()
+    ]
     parts = [table(results, corpus, wanted) for corpus in _corpora(results)]
     return "\n\n".join([*parts, _made(results)])
 

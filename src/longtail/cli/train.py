@@ -76,9 +76,7 @@ def train(
     wanted = _Wanted(asked, language, run, engine, share)
     tagger = wanted.tagger(recipe)
     run.engine = engines.chosen(engine, address=address, workers=threads)
-    # what long fits keep on the way: the same command goes on from there after it was killed
-    kept = (folder or Path("model")).absolute()  # without an output there is a plan, and nothing is kept
-    run.checkpoints = kept.parent / f".{kept.name}.unfinished"
+    run.checkpoints = _unfinished(folder)
     run.memory = allowed_memory(memory, run)
     how = DataOptions(labels, text_field, labels_field, separator, split, skip_bad, encoding=encoding, force=force)
     check_reading(data, run)
@@ -112,6 +110,13 @@ def _destination(
     folder = output if share is None else shard_folder(output, share)
     check_model_output(folder, overwrite=overwrite)
     return share, folder
+
+
+def _unfinished(folder: Path | None) -> Path:
+    """What long fits keep on the way lies here: the same command goes on from there after it was killed. Without an
+    output there is only a plan, and nothing is kept."""
+    target = (folder or Path("model")).absolute()
+    return target.parent / f".{target.name}.unfinished"
 
 
 class _Wanted(NamedTuple):

@@ -58,7 +58,7 @@ class CalibratedPropensity(Reranker):
     def plan(self, sizes: Sizes, run: Run) -> list[Stage]:
         """The columns of the calibration, and the shortlists of the documents that the choice is made on."""
         pairs = min(sizes.documents, MOST_DOCUMENTS) * self.depth
-        return [Stage("re-rank", 2 + pairs * len(SHARES) * len(EXPONENTS) / 4e7, 150 * pairs, 12 * sizes.labels)]
+        return [Stage("re-rank", 2 + pairs * len(SHARES) * len(EXPONENTS) / 4e7, 300 * pairs, 12 * sizes.labels)]
 
     def fit(self, scores: Scores, corpus: Corpus, *, run: Run | None = None) -> Self:
         self._learn(scores, corpus, Folds.none(len(scores), corpus.labels), run or Run())

@@ -60,9 +60,7 @@ WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     (GUTENBERG, TREE, (*GANDALF, *LABELMIX, *FORMS), SEEDS),
     *((SOME, learner, GANDALF, SEEDS[2:]) for learner in (FREE, TEXTS)),
     *((SOME, learner, (*FORMS, *LABELMIX), SEEDS[:1]) for learner in (FREE, TEXTS)),
-    *((SOME, learner, (*FORMS, *LABELMIX), SEEDS) for learner in (FREE, TEXTS)),
-    *((GUTENBERG, learner, GANDALF, SEEDS) for learner in (FREE, TEXTS)),
-    *((EURLEX, learner, GANDALF, SEEDS) for learner in KINDS.values()),
+    (EURLEX, TREE, GANDALF, SEEDS),
 )
 
 

@@ -109,8 +109,7 @@ WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     *((GUTENBERG_16K, learner, PIPELINES, SEEDS[:1]) for learner in ("decaf", "astec", "eclare")),
     *((GUTENBERG_16K, learner, PIPELINES, SEEDS[:1]) for learner in PUBLISHED),
     (GUTENBERG_16K, "inceptionxml", ("published-gandalf-no-soft", "published-labelmix-no-soft"), SEEDS[:1]),
-    *((GUTENBERG, learner, PIPELINES, SEEDS[:1]) for learner in PUBLISHED),
-    *((corpus, learner, AS_PRINTED[:2], SEEDS) for corpus in CORPORA for learner in (*BAGS, *CONVOLUTIONS)),
+    *((GUTENBERG, learner, AS_PRINTED[:2], SEEDS) for learner in BAGS),
 )
 
 

@@ -102,7 +102,7 @@ JOINTLY: dict[str, list[Any]] = {
     for rate in (0.0005, 0.002)
 }  # fmt: skip
 SEARCHED |= {name: parts for name, parts in JOINTLY.items() if parts not in SEARCHED.values()}
-SEARCHED_ON = ("citeulike-t", "vuln-libraries", "gutenberg-lcsh-titles")
+SEARCHED_ON = ("citeulike-t", "vuln-libraries")
 CALIBRATION = "calibration"
 #: Training counts of labels that calibration is looked at by, and how far down the shortlists.
 BANDS = {"1": (1, 1), "2": (2, 2), "3-5": (3, 5), "6-20": (6, 20), "21+": (21, 1 << 40)}

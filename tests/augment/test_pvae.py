@@ -153,6 +153,20 @@ def test_draws_are_as_wide_where_a_single_number_of_z_matters(which: int) -> Non
     assert np.median(np.sqrt(varied)) == pytest.approx(1, abs=0.08), varied  # few are beyond what they are widened by
 
 
+def test_a_decoder_that_varies_by_label_and_number_is_evened_out_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It decodes the first half of the numbers four times as wide for some labels, the second half for the others."""
+    made = Pvae(
+        Shape(hidden=24, latent=WIDTH, noise=False), np.ones((20, WIDTH), np.float32), np.ones((4, WIDTH), "f4")
+    )
+    wide = np.ones((20, WIDTH), dtype=np.float32)
+    wide[:10, : WIDTH // 2] = wide[10:, WIDTH // 2 :] = 4
+    monkeypatch.setattr(made, "_off", lambda labels, normal: normal * wide[labels])
+    drawn = made.draw(np.repeat(np.arange(20), 4000), np.random.default_rng(2)).astype(np.float64)
+    spread = drawn.reshape(20, 4000, WIDTH).std(axis=1)
+    assert np.sqrt(np.square(spread).mean()) == pytest.approx(1, abs=0.08), "as wide as what was learnt from"
+    assert (spread[:10, 0] / spread[10:, 0]).mean() == pytest.approx(2, rel=0.15), "half-way from 4 to 1"
+
+
 @pytest.mark.parametrize("values", [np.zeros((40, 3)), np.ones((40, 3)), np.eye(40)])
 def test_labels_that_tell_nothing_about_widths_are_taken_alike(values: Any) -> None:
     features = LabelFeatures(np.arange(21) * 2, values.astype(np.float16))

@@ -159,7 +159,7 @@ class Lsfa(Augmenter):
             steps = self.epochs * min(100, 1 + sizes.pairs // 256) / 2
             around = 2 * prototypes if self.prior == "fitted" else 0  # what draws are centred and widened by
             seconds = steps * numbers * 256 * 3 / 4e9 + around / 2e8
-            stages.append(Stage("pvae", seconds, 20 * numbers + work + around, 4 * numbers + around))
+            stages.append(Stage("pvae", seconds, 20 * numbers + work + 2 * around, 4 * numbers + around))
         left = 0 if self.generator == "copies" else -features
         return [*stages, Stage("draw", 1 + drawn / 1e8, drawn + work, drawn + left)]
 

@@ -42,6 +42,8 @@ WIDEST = 3.0
 CHUNK, DRAWN = 1 << 14, 16
 #: Labels, and draws of each, that tell how much single numbers vary.
 ASKED, OFTEN = 64, 128
+#: How far the few numbers are believed about single numbers of single labels: 0 not at all, 1 fully.
+BELIEVED = 0.5
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ class Pvae:
                 off += self.noise * rng.standard_normal(off.shape, dtype=np.float32)
             if self.shape.prior == "fitted":
                 centre, of_label, of_number = self.corrections
-                off = (off - centre[own]) * (of_label[own] * self.widths[own, None]) * of_number
+                off = (off - centre[own]) * of_label[own] * (self.widths[own, None] * of_number)
             made[start : start + len(own)] = self.prototypes[own] + off
         return made
 
@@ -234,12 +236,13 @@ class Pvae:
 
     @cached_property
     def corrections(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """float32 (L, width): what is decoded for a label on average; (L, 1) and (width,): what draws are widened by.
+        """float32 (L, width): what is decoded for a label on average; (L, width), (width,): what draws are widened by.
 
         Around prototypes that it has not seen, the decoder is off by more than it is for what it learnt from, and
-        varies more or less. Both are found from the same few numbers for all labels. These tell little about a single
-        number of a single label: how much it varies is taken for a product, of one part per label and one per number.
-        The parts per number are those of many draws of some labels: a few directions of z may be all that matters.
+        varies more or less. Both are found from the same few numbers for all labels. These tell only so much about a
+        single number of a single label: how much it varies is taken to lie half-way between what they say and what
+        the label's numbers vary by on average. What is left is corrected per number, by many draws of some labels: a
+        few directions of z may be all that matters.
         """
         # at right angles and as long as z is: for a linear decoder and as many of them as z has numbers this is exact
         size = self.shape.latent
@@ -253,8 +256,9 @@ class Pvae:
                 centre[own] += off / (2 * len(few))
                 square[own] += np.square(off) / (2 * len(few))
         noise = np.square(self.noise) if self.noisy else np.zeros_like(self.within)
-        variance = (np.maximum(square - np.square(centre), 0) + noise) / np.square(self.within)
-        of_label = _widened(np.maximum(variance.mean(axis=1, keepdims=True), 1e-12))
+        variance = np.maximum((np.maximum(square - np.square(centre), 0) + noise) / np.square(self.within), 1e-12)
+        average = variance.mean(axis=1, keepdims=True)
+        of_label = _widened(average * (variance / average) ** BELIEVED)
         return centre, of_label, self._of_number(of_label, noise)
 
     def _of_number(self, of_label: NDArray[np.float32], noise: NDArray[np.float32]) -> NDArray[np.float32]:

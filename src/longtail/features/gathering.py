@@ -46,10 +46,7 @@ def gather_terms(
             found[: part.words] = part.numbers
             continue
         own = Spelling(part.blob, part.offsets, part.hashes[: part.words])
-        found[: part.words] = words.find(own)
-        new = np.flatnonzero(found[: part.words] < 0)
-        found[new] = len(words) + np.arange(len(new))
-        words.add(own, new)
+        found[: part.words] = words.numbered(own)
     T = len(words)
 
     pairs, slots = Growing(np.int32, 2), Slots()

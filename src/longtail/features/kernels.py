@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features.tokenise import mix
+from longtail.lanes import fetch
 
 FACTOR = np.uint64(31)
+#: Words between a place being asked for and being read.
+AHEAD = 8
 
 
 class Entries(NamedTuple):
@@ -212,9 +215,24 @@ def find_word(blob, start, length, h, table_blob, table_offsets, table_slots):  
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _ask_ahead(hashes, word, blob, offsets, slots):  # type: ignore[no-untyped-def]
+    """Asks for what the words behind this one will be compared with: tables are larger than the processor's cache."""
+    mask = np.uint64(len(slots) - 1)
+    if word + 3 * AHEAD < len(hashes):
+        fetch(slots, np.int64(hashes[word + 3 * AHEAD] & mask))
+        candidate = slots[np.int64(hashes[word + 2 * AHEAD] & mask)]
+        if candidate >= 0:
+            fetch(offsets, np.int64(candidate))
+        candidate = slots[np.int64(hashes[word + AHEAD] & mask)]
+        if candidate >= 0:
+            fetch(blob, offsets[candidate])
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def find_words(blob, offsets, hashes, table_blob, table_offsets, table_slots, found):  # type: ignore[no-untyped-def]
     """found: int32, for each word its number in the table, or -1. The table has at least one empty slot."""
     for word in range(len(hashes)):
+        _ask_ahead(hashes, word, table_blob, table_offsets, table_slots)
         start = offsets[word]
         length = offsets[word + 1] - start
         found[word] = find_word(blob, start, length, hashes[word], table_blob, table_offsets, table_slots)
@@ -237,6 +255,7 @@ def take_in(blob, offsets, hashes, known, room, numbers):  # type: ignore[no-unt
     table_blob, table_offsets, table_hashes, slots = room
     mask = len(slots) - 1
     for word in range(len(hashes)):
+        _ask_ahead(hashes, word, table_blob, table_offsets, slots)
         start = offsets[word]
         length = offsets[word + 1] - start
         at = np.int64(hashes[word] & np.uint64(mask))

@@ -96,16 +96,22 @@ def elect(stream, ends, voter, votes, chosen):  # type: ignore[no-untyped-def]
     stream, ends  as in `Words`
     voter         int32 (words,), the function word that a word is, or -1; votes: as in `Voters`
     """
-    last = np.full(len(votes), -1, dtype=np.int64)
+    # words that are none vote for nothing: with few languages that is quicker than a branch
+    given = np.zeros((len(votes) + 1, votes.shape[1]), dtype=np.int64)
+    given[: len(votes)] = votes
+    last = np.full(len(given), -1, dtype=np.int64)
     scores = np.zeros(votes.shape[1], dtype=np.int64)
+    few = len(scores) <= 4
     begin = 0
     for document in range(len(ends)):
         scores[:] = 0
         for i in range(begin, ends[document]):
             row = voter[stream[i]]
-            if row >= 0 and last[row] != document:
-                last[row] = document
+            row = len(votes) if row < 0 else row
+            counts = np.int64(last[row] != document)
+            last[row] = document
+            if few or counts:
                 for language in range(len(scores)):
-                    scores[language] += votes[row, language]
+                    scores[language] += given[row, language] * counts
         begin = ends[document]
         chosen[document] = winner(scores)

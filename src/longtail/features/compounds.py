@@ -257,26 +257,33 @@ def _add_parts(given, parts, last, made):  # type: ignore[no-untyped-def]
     """
     indptr, ids, counts = given
     new_indptr, new_ids, new_counts = made
+    compounds = np.empty(1024, dtype=np.int64)
     entries = 0
     new_indptr[0] = 0
     for row in range(len(indptr) - 1):
         first = entries
         begin, end = indptr[row], indptr[row + 1]
+        while len(compounds) < end - begin:
+            compounds = np.empty(2 * len(compounds), dtype=np.int64)
+        found = 0
         for e in range(begin, end):
-            last[ids[e]] = entries
-            new_ids[entries] = ids[e]
+            node = ids[e]
+            last[node] = entries
+            new_ids[entries] = node
             new_counts[entries] = counts[e]
             entries += 1
-        for e in range(begin, end):
-            if ids[e] < len(parts) and parts[ids[e], 0] >= 0:
-                for k in range(2):
-                    node = parts[ids[e], k]
-                    if last[node] >= first:
-                        new_counts[last[node]] += counts[e]
-                    else:
-                        last[node] = entries
-                        new_ids[entries] = node
-                        new_counts[entries] = counts[e]
-                        entries += 1
+            compounds[found] = e
+            found += node < len(parts) and parts[node, 0] >= 0
+        for c in range(found):
+            count = counts[compounds[c]]
+            for k in range(2):
+                node = parts[ids[compounds[c]], k]
+                if last[node] >= first:
+                    new_counts[last[node]] += count
+                else:
+                    last[node] = entries
+                    new_ids[entries] = node
+                    new_counts[entries] = count
+                    entries += 1
         new_indptr[row + 1] = entries
     return entries

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features import kernels
-from longtail.features.languages import elect, voters
+from longtail.features.languages import elected, voters
 from longtail.features.stems import stem_bytes
 from longtail.features.tokenise import Words
 from longtail.features.vocabulary import Found, Vocabulary
@@ -20,6 +20,7 @@ from longtail.features.word_tables import (
     Spelling,
     WordTable,
     hashes_of,
+    looked_up,
     spelled,
     starts_of,
     taken,
@@ -83,11 +84,11 @@ class Forms:
                 self._vocabulary, self._nodes = vocabulary, Growing(np.int32, 3)
             self._nodes.append(np.full((len(stems.hashes) - len(self._nodes), 3), NOT_ASKED, dtype=np.int32))
             nodes = self._nodes.values
-            found: NDArray[np.int32] = nodes[chosen]
+            found: NDArray[np.int32] = nodes.take(chosen, axis=0)
             new = np.flatnonzero(found[:, 0] == NOT_ASKED)
             if len(new):
                 found[new] = nodes[chosen[new]] = vocabulary.found(taken(stems, chosen[new]))
-        return Words(stream, words.ends, NO_BYTES, NO_OFFSETS, stems.hashes[chosen]), found
+        return Words(stream, words.ends, NO_BYTES, NO_OFFSETS, stems.hashes.take(chosen)), found
 
     def _numbered(self, words: Words, gathered: bool) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The stream of words as that of their stems, and the number of each different stem in `stems`."""
@@ -100,9 +101,7 @@ class Forms:
             self._place = np.full(2 * len(self.stems), -1, dtype=np.int32)
         numbers, chosen = np.empty((2, len(of)), dtype=np.int32)
         count = kernels.number_numbers(stem, self._place, numbers, chosen)
-        stems = np.empty(len(stream), dtype=np.int32)
-        kernels.look_up(stream, numbers, stems)
-        return stems, chosen[:count].copy()
+        return looked_up(stream, numbers), chosen[:count].copy()
 
     def _known(self, words: Words) -> NDArray[np.int32]:
         """int32 (words,): the number of each word here; new ones are taken in."""
@@ -125,12 +124,12 @@ class Forms:
         count, languages = len(known), len(self._stemmed)
         if languages == 1:
             return words.stream, np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
-        spoken = np.empty(len(words.ends), dtype=np.int32)
-        elect(words.stream, words.ends, self._voter.values[known], self._voters.votes, spoken)
+        spoken = elected(words, looked_up(known, self._voter.values), self._voters.votes)
         stream = np.empty(len(words.stream), dtype=np.int32)
         pairs = np.empty((2, min(len(stream), count * languages)), dtype=np.int32)
         numbers = np.full((languages, count), -1, dtype=np.int32)
-        found = _pairs(words.stream, words.ends, spoken, self._fixed.values[known], numbers, stream, pairs)
+        fixed = looked_up(known, self._fixed.values)
+        found = _pairs(words.stream, words.ends, spoken, fixed, numbers, stream, pairs)
         return stream, pairs[0, :found], pairs[1, :found]
 
     def _stemmed_in(
@@ -138,8 +137,8 @@ class Forms:
     ) -> NDArray[np.int32]:
         """int32 (pairs,): the numbers of the stems of pairs of a word and its language."""
         stem_of = self._stem_of.values.ravel()
-        place = known[of].astype(np.int64) * len(self._stemmed) + language
-        stem: NDArray[np.int32] = stem_of.take(place)
+        place = looked_up(of, known) * np.int64(len(self._stemmed)) + language
+        stem = looked_up(place, stem_of)
         missing = np.flatnonzero(stem < 0)
         for number, name in enumerate(self._stemmed):
             some = missing[language[missing] == number] if len(missing) else missing

@@ -103,7 +103,8 @@ def count_parts(gathered: Gathered, entries: Sequence[TermCounts], compounds: Co
 
     def one(chunk: int) -> tuple[TermCounts, NDArray[np.int32]]:
         nodes = gathered.nodes[chunk]
-        return with_parts(entries[chunk], nodes, compounds.parts[nodes[nodes < len(compounds.parts)]])
+        words = nodes[nodes < len(compounds.parts)] if len(gathered.pairs) else nodes
+        return with_parts(entries[chunk], nodes, compounds.parts.take(words, axis=0))
 
     counted = run.map(one, range(len(entries)))
     gathered.nodes[:] = [nodes for _, nodes in counted]

@@ -150,10 +150,10 @@ def number_numbers(given, place, numbers, chosen):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def look_up(stream, numbers, found):  # type: ignore[no-untyped-def]
-    """found: int32 (as long as the stream,), written: the number of each of its words."""
-    for i in range(len(stream)):
-        found[i] = numbers[stream[i]]
+def look_up(places, numbers, found):  # type: ignore[no-untyped-def]
+    """found: int32, written: the number at each place."""
+    for i in range(len(places)):
+        found[i] = numbers[places[i]]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

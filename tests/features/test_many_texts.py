@@ -18,8 +18,10 @@ from longtail.features.characters import (
     joined_bytes,
     without_accents,
 )
+from longtail.features.languages import elected
 from longtail.features.tfidf import Tfidf
 from longtail.features.tokenise import CODE_POINTS, Words, tokenise_bytes
+from longtail.features.word_tables import GrowingWords, Spelling, hashes_of, spelled, starts_of
 
 #: All characters that may have another normal form.
 LETTERS = [chr(point) for point in range(0x80, NORMAL) if not 0xD800 <= point < 0xE000]
@@ -92,3 +94,44 @@ def test_what_is_forgotten_and_read_anew_changes_nothing(monkeypatch: pytest.Mon
     kept = features._analyser_
     assert kept is not None
     assert len(kept.stems) < len(features.terms_)  # the stems of a fit are let go of
+
+
+def test_stems_keep_their_places_in_the_vocabulary_from_chunk_to_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = Tfidf(language="auto", max_df=1.0).fit(TEXTS)
+    texts = [*TEXTS, "Kirchenbibliothek", "plugh", *TEXTS, "Kirchenbibliothek", "plugh"]
+    wanted = features.transform(texts)
+    assert wanted[12].nnz > 0  # parts of a compound that the vocabulary does not have
+    restored = Tfidf(language="auto", max_df=1.0)
+    restored.restore(features.state())
+    monkeypatch.setattr(Tfidf, "chunk_characters", 60)
+    for each in (features, restored, restored):
+        found = each.transform(texts)
+        assert (found.indptr.tolist(), found.indices.tolist()) == (wanted.indptr.tolist(), wanted.indices.tolist())
+        assert found.data.tobytes() == wanted.data.tobytes()
+
+
+def test_one_election_among_few_languages_and_among_many() -> None:
+    rng = np.random.default_rng(7)
+    lengths = rng.integers(0, 30, 200)
+    stream = rng.integers(0, 50, lengths.sum()).astype(np.int32)
+    voter = rng.integers(-1, 20, 50).astype(np.int32)
+    nothing = np.empty(0, dtype=np.uint8), np.zeros(51, dtype=np.int64), np.zeros(50, dtype=np.uint64)
+    words = Words(stream, np.cumsum(lengths), *nothing)
+    votes = rng.integers(0, 60, (20, 4)).astype(np.int32)
+    few = elected(words, voter, votes)
+    assert len(set(few.tolist())) == 4
+    assert np.array_equal(few, elected(words, voter, np.pad(votes, ((0, 0), (0, 3)))))  # three that nobody votes for
+    assert np.array_equal(few, elected(words, voter, votes * 4000))  # more than 16 bits hold
+
+
+def test_words_are_numbered_as_they_come() -> None:
+    known = GrowingWords()
+    rng = np.random.default_rng(3)
+    numbers: dict[bytes, int] = {}
+    for _ in range(5):
+        given = [f"w{n}".encode() * (1 + n % 4) for n in rng.integers(0, 3000, 2000)]
+        blob = np.frombuffer(b"".join(given), dtype=np.uint8)
+        offsets = starts_of(np.array([len(word) for word in given]))
+        found = known.numbered(Spelling(blob, offsets, hashes_of(blob, offsets)))
+        assert found.tolist() == [numbers.setdefault(word, len(numbers)) for word in given]
+    assert spelled(known.values, np.arange(len(known))) == list(numbers)

@@ -24,6 +24,7 @@ from longtail.features.forms import Forms
 from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
+from longtail.features.vocabulary import Found, Vocabulary
 from longtail.features.word_tables import GrowingWords, WordTable, frozen, gather, numbered, spelled, starts_of
 from longtail.part import Arrays, Part, shown_name
 
@@ -98,6 +99,10 @@ class Analyser:
     def gathered(self, words: Words) -> Words:
         """The stems of the plain words of some texts, as numbers among all `stems`, until they are `settled`."""
         return self._forms.stems_of(words, gathered=True)
+
+    def found_in(self, vocabulary: Vocabulary, texts: Sequence[str]) -> tuple[Words, Found]:
+        """The stems of some texts, without bytes, and where they are in a vocabulary."""
+        return self._forms.found_in(vocabulary, plain_words(texts))
 
     @property
     def stems(self) -> GrowingWords:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import njit
-from longtail.features.kernels import find_word, stable_hash
+from longtail.features.kernels import Entries, find_word, stable_hash
 from longtail.features.terms import TermCounts
 from longtail.features.tokenise import mix
 from longtail.features.word_tables import Spelled, WordTable, frozen, power_of_two, taken
@@ -114,15 +114,15 @@ def with_parts(
     size = int(max(known.max(initial=-1), parts.max(initial=-1))) + 1
     new = np.empty(2 * len(parts), dtype=np.int32)
     nodes = np.empty((len(parts), 2), dtype=np.int32)
-    count, extra = _nodes_of_parts(entries.ids, known, parts, np.full(size, -1, dtype=np.int32), new, nodes)
-    if not extra:
+    count, any_at_all = _nodes_of_parts(known, parts, np.full(size, -1, dtype=np.int32), new, nodes)
+    if not any_at_all:
         return entries, known
-    ids, counts = np.empty((2, len(entries.ids) + extra), dtype=np.int32)
-    indptr = np.empty(len(entries.indptr), dtype=np.int64)
+    # room that is not written to takes no memory
+    made = Entries(np.empty(len(entries.indptr), dtype=np.int64), *np.empty((2, 3 * len(entries.ids)), dtype=np.int32))
     last = np.full(len(known) + count, -1, dtype=np.int64)
-    kept = _add_parts(entries.indptr, entries.ids, entries.counts, nodes, last, indptr, ids, counts)
-    made = TermCounts(indptr, ids[:kept].copy(), counts[:kept].copy(), len(last))
-    return made, np.concatenate([known, new[:count]])
+    kept = _add_parts(Entries(*entries[:3]), nodes, last, made)
+    counted = TermCounts(made.indptr, made.numbers[:kept].copy(), made.counts[:kept].copy(), len(last))
+    return counted, np.concatenate([known, new[:count]])
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -224,10 +224,10 @@ def _find_parts(blob, offsets, known, table, of_table, found):  # type: ignore[n
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _nodes_of_parts(ids, known, parts, place, new, nodes):  # type: ignore[no-untyped-def]
-    """How many nodes come in new, and how many entries at most.
+def _nodes_of_parts(known, parts, place, new, nodes):  # type: ignore[no-untyped-def]
+    """How many nodes come in new, and whether any word has parts.
 
-    ids    int32 (entries,), nodes; known, parts: as `with_parts` has them
+    known, parts  as `with_parts` has them
     place  int32, -1 for every number of the table; new: int32, the numbers of the new nodes, written
     nodes  int32 (words, 2), the parts as nodes, written
     """
@@ -235,6 +235,7 @@ def _nodes_of_parts(ids, known, parts, place, new, nodes):  # type: ignore[no-un
         if known[node] >= 0:
             place[known[node]] = node
     count = 0
+    any_at_all = False
     for word in range(len(parts)):
         for k in range(2):
             number = parts[word, k]
@@ -243,37 +244,46 @@ def _nodes_of_parts(ids, known, parts, place, new, nodes):  # type: ignore[no-un
                 new[count] = number
                 count += 1
             nodes[word, k] = place[number] if number >= 0 else -1
-    extra = 0
-    for i in range(len(ids)):
-        if ids[i] < len(parts) and nodes[ids[i], 0] >= 0:
-            extra += 2
-    return count, extra
+            any_at_all |= number >= 0
+    return count, any_at_all
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _add_parts(indptr, ids, counts, parts, last, new_indptr, new_ids, new_counts):  # type: ignore[no-untyped-def]
+def _add_parts(given, parts, last, made):  # type: ignore[no-untyped-def]
     """The number of entries written.
 
-    indptr, ids, counts  as in `TermCounts`, and the new ones, written
+    given  `Entries` by node; made: the same with those of parts, written; there is room for thrice as many
     parts  int32 (words, 2), those of the first nodes as nodes, or -1 twice; last: int64 (all nodes,), -1 everywhere
     """
+    indptr, ids, counts = given
+    new_indptr, new_ids, new_counts = made
+    compounds = np.empty(1024, dtype=np.int64)
     entries = 0
     new_indptr[0] = 0
     for row in range(len(indptr) - 1):
         first = entries
-        for e in range(indptr[row], indptr[row + 1]):
-            for k in range(3):
-                node = ids[e]
-                if k > 0:
-                    if node >= len(parts) or parts[node, 0] < 0:
-                        break
-                    node = parts[node, k - 1]
+        begin, end = indptr[row], indptr[row + 1]
+        while len(compounds) < end - begin:
+            compounds = np.empty(2 * len(compounds), dtype=np.int64)
+        found = 0
+        for e in range(begin, end):
+            node = ids[e]
+            last[node] = entries
+            new_ids[entries] = node
+            new_counts[entries] = counts[e]
+            entries += 1
+            compounds[found] = e
+            found += node < len(parts) and parts[node, 0] >= 0
+        for c in range(found):
+            count = counts[compounds[c]]
+            for k in range(2):
+                node = parts[ids[compounds[c]], k]
                 if last[node] >= first:
-                    new_counts[last[node]] += counts[e]
+                    new_counts[last[node]] += count
                 else:
                     last[node] = entries
                     new_ids[entries] = node
-                    new_counts[entries] = counts[e]
+                    new_counts[entries] = count
                     entries += 1
         new_indptr[row + 1] = entries
     return entries

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features import kernels
-from longtail.features.languages import elect, voters
+from longtail.features.languages import elected, voters
 from longtail.features.stems import stem_bytes
 from longtail.features.tokenise import Words
+from longtail.features.vocabulary import Found, Vocabulary
 from longtail.features.word_tables import (
     Growing,
     GrowingWords,
     Spelling,
     WordTable,
-    gather,
-    numbered,
+    hashes_of,
+    looked_up,
     spelled,
     starts_of,
     taken,
@@ -27,6 +28,8 @@ from longtail.features.word_tables import (
 
 #: Words that are remembered; one more, and all are forgotten.
 FORMS = 1 << 20
+#: In place of a node: nobody has looked for it yet.
+NOT_ASKED = -2
 NO_BYTES, NO_OFFSETS = np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
 
 
@@ -34,7 +37,8 @@ class Forms:
     """Words to their stems, for many at a time. It learns as it is asked; threads may share it.
 
     What is remembered of each word: which function word it is, its language wherever it stands, and the number of its
-    stem in each language, or -1 for none. `stems` are those of all texts so far.
+    stem in each language, or -1 for none. `stems` are those of all texts so far; of each is remembered where it is in
+    the vocabulary that was last asked about.
     """
 
     def __init__(
@@ -42,8 +46,7 @@ class Forms:
     ) -> None:
         self._voters, self._stemmed, self._shared, self._of = voters(languages), stemmed, shared, of
         self._lock = threading.Lock()
-        self.stems = GrowingWords()
-        self._forget(True)
+        self._forget(False)
 
     def settle(self) -> None:
         """Nothing is gathered any more: as much is forgotten as at any other time."""
@@ -53,6 +56,8 @@ class Forms:
     def _forget(self, but_stems: bool) -> None:
         if not but_stems:
             self.stems = GrowingWords()
+            self._place = np.empty(0, dtype=np.int32)
+            self._vocabulary: Vocabulary | None = None
         self._words = GrowingWords()
         self._voter, self._fixed = Growing(np.int32), Growing(np.int32)
         self._stem_of = Growing(np.int32, len(self._stemmed))
@@ -63,28 +68,47 @@ class Forms:
         gathered  in place of bytes they have `numbers`, places in `stems`, of which none is forgotten meanwhile
         """
         with self._lock:
-            if len(self._words) > FORMS:
-                self._forget(gathered)
-            known = self._known(words)
-            stream, of, language = self._in_languages(words, known)
-            stem = self._stemmed_in(words, known, of, language)
-            numbers, chosen = np.empty((2, len(of)), dtype=np.int32)
-            room = np.full(len(self.stems), -1, dtype=np.int32)
-            count = kernels.number_numbers(stem, room, numbers, chosen)
-            chosen = chosen[:count].copy()
+            stream, chosen = self._numbered(words, gathered)
             if gathered:
                 spelling = Spelling(NO_BYTES, NO_OFFSETS, self.stems.values.hashes[chosen])
             else:
                 spelling = taken(self.stems.values, chosen)
-        return Words(numbers[stream], words.ends, *spelling, chosen if gathered else None)
+        return Words(stream, words.ends, *spelling, chosen if gathered else None)
+
+    def found_in(self, vocabulary: Vocabulary, words: Words) -> tuple[Words, Found]:
+        """The stems of some words in place of these, without bytes, and where they are in a vocabulary."""
+        with self._lock:
+            stream, chosen = self._numbered(words, False)
+            stems = self.stems.values
+            if self._vocabulary is not vocabulary:
+                self._vocabulary, self._nodes = vocabulary, Growing(np.int32, 3)
+            self._nodes.append(np.full((len(stems.hashes) - len(self._nodes), 3), NOT_ASKED, dtype=np.int32))
+            nodes = self._nodes.values
+            found: NDArray[np.int32] = nodes.take(chosen, axis=0)
+            new = np.flatnonzero(found[:, 0] == NOT_ASKED)
+            if len(new):
+                found[new] = nodes[chosen[new]] = vocabulary.found(taken(stems, chosen[new]))
+        return Words(stream, words.ends, NO_BYTES, NO_OFFSETS, stems.hashes.take(chosen)), found
+
+    def _numbered(self, words: Words, gathered: bool) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The stream of words as that of their stems, and the number of each different stem in `stems`."""
+        if len(self._words) > FORMS:
+            self._forget(gathered)
+        known = self._known(words)
+        stream, of, language = self._in_languages(words, known)
+        stem = self._stemmed_in(words, known, of, language)
+        if len(self._place) < len(self.stems):
+            self._place = np.full(2 * len(self.stems), -1, dtype=np.int32)
+        numbers, chosen = np.empty((2, len(of)), dtype=np.int32)
+        count = kernels.number_numbers(stem, self._place, numbers, chosen)
+        return looked_up(stream, numbers), chosen[:count].copy()
 
     def _known(self, words: Words) -> NDArray[np.int32]:
         """int32 (words,): the number of each word here; new ones are taken in."""
-        known = self._words.find(words)
-        new = np.flatnonzero(known < 0)
+        before = len(self._words)
+        known = self._words.numbered(words)
+        new = np.flatnonzero(known >= before)
         if len(new):
-            known[new] = len(self._words) + np.arange(len(new))
-            self._words.add(words, new)
             if len(self._stemmed) > 1:
                 fresh = taken(words, new)
                 place = self._shared.find(fresh)
@@ -100,38 +124,32 @@ class Forms:
         count, languages = len(known), len(self._stemmed)
         if languages == 1:
             return words.stream, np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
-        spoken = np.empty(len(words.ends), dtype=np.int32)
-        elect(words.stream, words.ends, self._voter.values[known], self._voters.votes, spoken)
+        spoken = elected(words, looked_up(known, self._voter.values), self._voters.votes)
         stream = np.empty(len(words.stream), dtype=np.int32)
         pairs = np.empty((2, min(len(stream), count * languages)), dtype=np.int32)
         numbers = np.full((languages, count), -1, dtype=np.int32)
-        found = _pairs(words.stream, words.ends, spoken, self._fixed.values[known], numbers, stream, pairs)
+        fixed = looked_up(known, self._fixed.values)
+        found = _pairs(words.stream, words.ends, spoken, fixed, numbers, stream, pairs)
         return stream, pairs[0, :found], pairs[1, :found]
 
     def _stemmed_in(
         self, words: Words, known: NDArray[np.int32], of: NDArray[np.int32], language: NDArray[np.int32]
     ) -> NDArray[np.int32]:
         """int32 (pairs,): the numbers of the stems of pairs of a word and its language."""
-        stem_of = self._stem_of.values
-        stem: NDArray[np.int32] = stem_of[known[of], language]
+        stem_of = self._stem_of.values.ravel()
+        place = looked_up(of, known) * np.int64(len(self._stemmed)) + language
+        stem = looked_up(place, stem_of)
         missing = np.flatnonzero(stem < 0)
         for number, name in enumerate(self._stemmed):
             some = missing[language[missing] == number] if len(missing) else missing
             if len(some):
-                stem[some] = self._added(*stem_bytes(spelled(words, of[some]), name))
-                stem_of[known[of[some]], number] = stem[some]
+                stem[some] = stem_of[place[some]] = self._added(*stem_bytes(spelled(words, of[some]), name))
         return stem
 
     def _added(self, blob: NDArray[np.uint8], lengths: NDArray[np.int64]) -> NDArray[np.int32]:
         """int32 (stems,): the numbers of stems, which are taken in if they are new."""
         offsets = starts_of(lengths)
-        numbers, firsts, hashes = numbered(blob, offsets[:-1], lengths)
-        different = Spelling(gather(blob, offsets[firsts], lengths[firsts]), starts_of(lengths[firsts]), hashes)
-        found = self.stems.find(different)
-        new = np.flatnonzero(found < 0)
-        found[new] = len(self.stems) + np.arange(len(new))
-        self.stems.add(different, new)
-        return found[numbers]
+        return self.stems.numbered(Spelling(blob, offsets, hashes_of(blob, offsets)))
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

@@ -46,10 +46,7 @@ def gather_terms(
             found[: part.words] = part.numbers
             continue
         own = Spelling(part.blob, part.offsets, part.hashes[: part.words])
-        found[: part.words] = words.find(own)
-        new = np.flatnonzero(found[: part.words] < 0)
-        found[new] = len(words) + np.arange(len(new))
-        words.add(own, new)
+        found[: part.words] = words.numbered(own)
     T = len(words)
 
     pairs, slots = Growing(np.int32, 2), Slots()
@@ -106,7 +103,8 @@ def count_parts(gathered: Gathered, entries: Sequence[TermCounts], compounds: Co
 
     def one(chunk: int) -> tuple[TermCounts, NDArray[np.int32]]:
         nodes = gathered.nodes[chunk]
-        return with_parts(entries[chunk], nodes, compounds.parts[nodes[nodes < len(compounds.parts)]])
+        words = nodes[nodes < len(compounds.parts)] if len(gathered.pairs) else nodes
+        return with_parts(entries[chunk], nodes, compounds.parts.take(words, axis=0))
 
     counted = run.map(one, range(len(entries)))
     gathered.nodes[:] = [nodes for _, nodes in counted]

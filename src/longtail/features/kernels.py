@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features.tokenise import mix
+from longtail.lanes import fetch
 
 FACTOR = np.uint64(31)
+#: Words between a place being asked for and being read.
+AHEAD = 8
 
 
 class Entries(NamedTuple):
@@ -28,6 +31,16 @@ class Entries(NamedTuple):
     indptr: NDArray[np.int64]
     numbers: NDArray[np.int32]
     counts: NDArray[np.int32]
+
+
+class WordRoom(NamedTuple):
+    """Words and room for more: UTF-8 bytes, where each begins, stable hashes, and an open-addressing table over these
+    that has at least one empty slot when the room is full."""
+
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+    slots: NDArray[np.int32]
 
 
 class TermRoom(NamedTuple):
@@ -106,14 +119,14 @@ def stable_hash(blob, start, length):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def copy_pieces(blob, starts, lengths, out):  # type: ignore[no-untyped-def]
-    """out: uint8, written: pieces of the blob one after the other."""
+def copy_pieces(blob, starts, lengths, apart, out):  # type: ignore[no-untyped-def]
+    """out: uint8, written: pieces of the blob one after the other, so many bytes apart."""
     at = 0
     for piece in range(len(starts)):
         start = starts[piece]
         for j in range(lengths[piece]):
             out[at + j] = blob[start + j]
-        at += lengths[piece]
+        at += lengths[piece] + apart
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -134,6 +147,13 @@ def number_numbers(given, place, numbers, chosen):  # type: ignore[no-untyped-de
     for k in range(known):
         place[chosen[k]] = -1
     return known
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def look_up(places, numbers, found):  # type: ignore[no-untyped-def]
+    """found: int32, written: the number at each place."""
+    for i in range(len(places)):
+        found[i] = numbers[places[i]]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -195,21 +215,70 @@ def find_word(blob, start, length, h, table_blob, table_offsets, table_slots):  
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _ask_ahead(hashes, word, blob, offsets, slots):  # type: ignore[no-untyped-def]
+    """Asks for what the words behind this one will be compared with: tables are larger than the processor's cache."""
+    mask = np.uint64(len(slots) - 1)
+    if word + 3 * AHEAD < len(hashes):
+        fetch(slots, np.int64(hashes[word + 3 * AHEAD] & mask))
+        candidate = slots[np.int64(hashes[word + 2 * AHEAD] & mask)]
+        if candidate >= 0:
+            fetch(offsets, np.int64(candidate))
+        candidate = slots[np.int64(hashes[word + AHEAD] & mask)]
+        if candidate >= 0:
+            fetch(blob, offsets[candidate])
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def find_words(blob, offsets, hashes, table_blob, table_offsets, table_slots, found):  # type: ignore[no-untyped-def]
     """found: int32, for each word its number in the table, or -1. The table has at least one empty slot."""
     for word in range(len(hashes)):
+        _ask_ahead(hashes, word, table_blob, table_offsets, table_slots)
         start = offsets[word]
         length = offsets[word + 1] - start
         found[word] = find_word(blob, start, length, hashes[word], table_blob, table_offsets, table_slots)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def find_some(blob, offsets, hashes, some, table_blob, table_offsets, table_slots, found):  # type: ignore[no-untyped-def]
-    """As `find_words`, for some of the words only."""
-    for i in range(len(some)):
-        start = offsets[some[i]]
-        length = offsets[some[i] + 1] - start
-        found[i] = find_word(blob, start, length, hashes[some[i]], table_blob, table_offsets, table_slots)
+def hash_words(blob, offsets, hashes):  # type: ignore[no-untyped-def]
+    """hashes: uint64 (words,), written: the stable hash of each word."""
+    for word in range(len(hashes)):
+        hashes[word] = stable_hash(blob, offsets[word], offsets[word + 1] - offsets[word])
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def take_in(blob, offsets, hashes, known, room, numbers):  # type: ignore[no-untyped-def]
+    """Looks words up, takes in those that are not there yet, and gives how many are there now.
+
+    known    how many are there; room: `WordRoom`, with room for all the words, written
+    numbers  int32 (words,), written
+    """
+    table_blob, table_offsets, table_hashes, slots = room
+    mask = len(slots) - 1
+    for word in range(len(hashes)):
+        _ask_ahead(hashes, word, table_blob, table_offsets, slots)
+        start = offsets[word]
+        length = offsets[word + 1] - start
+        at = np.int64(hashes[word] & np.uint64(mask))
+        while slots[at] >= 0:
+            begin = table_offsets[slots[at]]
+            same = table_offsets[slots[at] + 1] - begin == length
+            j = 0
+            while same and j < length:
+                same = table_blob[begin + j] == blob[start + j]
+                j += 1
+            if same:
+                break
+            at = (at + 1) & mask
+        if slots[at] < 0:
+            slots[at] = known
+            begin = table_offsets[known]
+            for j in range(length):
+                table_blob[begin + j] = blob[start + j]
+            table_offsets[known + 1] = begin + length
+            table_hashes[known] = hashes[word]
+            known += 1
+        numbers[word] = slots[at]
+    return known
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

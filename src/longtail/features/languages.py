@@ -74,8 +74,17 @@ def voters(languages: tuple[str, ...]) -> Voters:
 def languages_of(words: Words, languages: tuple[str, ...]) -> NDArray[np.int32]:
     """int32 (documents,): each document's language, as its place among these; the first of them where nothing tells."""
     table = voters(languages)
+    return elected(words, table.words.find(words), table.votes)
+
+
+def elected(words: Words, voter: NDArray[np.int32], votes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """int32 (documents,): each document's language.
+
+    voter  int32 (words,), the function word that a word is, or -1; votes: as in `Voters`
+    """
     chosen = np.empty(len(words.ends), dtype=np.int32)
-    elect(words.stream, words.ends, table.words.find(words), table.votes, chosen)
+    fit_together = votes.shape[1] <= 4 and votes.sum(axis=0).max(initial=0) < 1 << 16
+    (_elect_of_few if fit_together else _elect)(words.stream, words.ends, voter, votes, chosen)
     return chosen
 
 
@@ -90,12 +99,8 @@ def winner(scores):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def elect(stream, ends, voter, votes, chosen):  # type: ignore[no-untyped-def]
-    """chosen: int32 (documents,), written: each document's language.
-
-    stream, ends  as in `Words`
-    voter         int32 (words,), the function word that a word is, or -1; votes: as in `Voters`
-    """
+def _elect(stream, ends, voter, votes, chosen):  # type: ignore[no-untyped-def]
+    """chosen: int32 (documents,), written: each document's language; see `elected`."""
     last = np.full(len(votes), -1, dtype=np.int64)
     scores = np.zeros(votes.shape[1], dtype=np.int64)
     begin = 0
@@ -108,4 +113,30 @@ def elect(stream, ends, voter, votes, chosen):  # type: ignore[no-untyped-def]
                 for language in range(len(scores)):
                     scores[language] += votes[row, language]
         begin = ends[document]
+        chosen[document] = winner(scores)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _elect_of_few(stream, ends, voter, votes, chosen):  # type: ignore[no-untyped-def]
+    """The same among up to four languages, twice as fast: their scores are 16 bits each of one number, to which words
+    that are no function words add nothing, so that there is no branch to guess."""
+    together = np.zeros(len(votes) + 1, dtype=np.uint64)
+    for row in range(len(votes)):
+        for language in range(votes.shape[1]):
+            together[row] |= np.uint64(votes[row, language]) << np.uint64(16 * language)
+    row_of = np.empty(len(voter), dtype=np.int32)
+    for word in range(len(voter)):
+        row_of[word] = voter[word] if voter[word] >= 0 else len(votes)
+    last = np.full(len(together), -1, dtype=np.int64)
+    scores = np.zeros(votes.shape[1], dtype=np.int64)
+    begin = 0
+    for document in range(len(ends)):
+        total = np.uint64(0)
+        for i in range(begin, ends[document]):
+            row = row_of[stream[i]]
+            total += together[row] * np.uint64(last[row] != document)
+            last[row] = document
+        begin = ends[document]
+        for language in range(len(scores)):
+            scores[language] = (total >> np.uint64(16 * language)) & np.uint64(0xFFFF)
         chosen[document] = winner(scores)

@@ -7,7 +7,7 @@ documents fitted on weighs (1 + ln tf) (ln((1 + n) / (1 + df)) + 1); rows are th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -209,29 +209,28 @@ class Tfidf(Features):
     # using
     def transform(self, texts: Sequence[str], *, run: Run | None = None) -> sp.csr_matrix:
         texts, run = _checked(texts), run or Run()
-        count = self._counts()
+        self._require_fitted()
         with run.bar("Features", len(texts)) as bar:
 
             def one(chunk: slice) -> Weighed:
-                part = terms_of(texts[chunk], self.ngrams, self._analyser_ or tokenise)
-                rows = by_column(*count(part))
+                rows = by_column(*self._counts(texts[chunk]))
                 bar.advance(chunk.stop - chunk.start)
                 return self._weigh(rows)
 
             return _stacked(run.map(one, list(chunks(texts, self.chunk_characters))), self.n_features_)
 
-    def _counts(self) -> Callable[[ChunkTerms], tuple[TermCounts, NDArray[np.int32]]]:
-        """What gives a chunk's counts, and the column of each of its nodes."""
-        self._require_fitted()
-        if self._vocabulary_ is not None:
-            return self._vocabulary_.counts
-
-        def hashed(part: ChunkTerms) -> tuple[TermCounts, NDArray[np.int32]]:
+    def _counts(self, texts: Sequence[str]) -> tuple[TermCounts, NDArray[np.int32]]:
+        """The counts of some texts, and the column of each of their nodes."""
+        vocabulary, analyser = self._vocabulary_, self._analyser_
+        if vocabulary is None:
+            part = terms_of(texts, self.ngrams, analyser or tokenise)
             columns = self._hashed(part)
             columns[self.idf_[columns] == 0] = -1
             return part.entries, columns
-
-        return hashed
+        if analyser is None:
+            return vocabulary.counts(terms_of(texts, self.ngrams))
+        words, found = analyser.found_in(vocabulary, texts)
+        return vocabulary.counts(terms_of_words(words, self.ngrams), found)
 
     def _hashed(self, part: ChunkTerms) -> NDArray[np.int32]:
         return (part.hashes & np.uint64((1 << (self.hash_bits or 0)) - 1)).astype(np.int32)

@@ -20,6 +20,8 @@ from longtail.features.gathering import Compounds, Gathered, Limits
 from longtail.features.terms import ChunkTerms, TermCounts
 from longtail.features.tokenise import Words
 from longtail.features.word_tables import (
+    Spelled,
+    Spelling,
     WordTable,
     check_slots,
     check_words,
@@ -31,6 +33,9 @@ from longtail.features.word_tables import (
     table,
 )
 from longtail.part import Arrays, checked_before
+
+#: int32 (words, 3): the number of each word in a vocabulary, and those of its two parts, or -1.
+Found = NDArray[np.int32]
 
 
 def lexical_ranks(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -130,26 +135,35 @@ class Vocabulary:
         for name, array in vars(self).items():
             object.__setattr__(self, name, frozen(array))
 
-    def counts(self, part: ChunkTerms) -> tuple[TermCounts, NDArray[np.int32]]:
-        """The counts of a chunk's terms, those of parts of compounds among them, and, int32, the column of each node
-        or -1."""
-        found, entries = self._find(part), part.entries
+    def found(self, words: Spelled) -> Found:
+        """Where words are here."""
+        found = np.full((len(words.hashes), 3), -1, dtype=np.int32)
+        found[:, 0] = self._words.find(words)
         if len(self.own):
-            words = WordTable(self.blob, self.offsets, self.slots)
-            parts = find_parts(part.blob, part.offsets, found[: part.words], words, self.compounds)
-            entries, found = with_parts(entries, found, parts)
+            found[:, 1:] = find_parts(words.blob, words.offsets, found[:, 0].copy(), self._words, self.compounds)
+        return found
+
+    def counts(self, part: ChunkTerms, words: Found | None = None) -> tuple[TermCounts, NDArray[np.int32]]:
+        """The counts of a chunk's terms, those of parts of compounds among them, and, int32, the column of each node
+        or -1.
+
+        words  where the chunk's words are here, if that is known
+        """
+        if words is None:
+            words = self.found(Spelling(part.blob, part.offsets, part.hashes[: part.words]))
+        found, entries = self._nodes(part, words[:, 0]), part.entries
+        if len(self.own):
+            entries, found = with_parts(entries, found, words[:, 1:])
         columns = self.columns[found]
         columns[found < 0] = -1
         return entries, columns
 
     def stream(self, words: Words) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """A stream of words as nodes here or -1, the parts of each compound behind it, and its documents' ends."""
-        known = WordTable(self.blob, self.offsets, self.slots)
-        found = known.find(words)
+        found = self.found(words)
         if not len(self.own):
-            return found[words.stream], words.ends
-        parts = find_parts(words.blob, words.offsets, found, known, self.compounds)
-        every = np.concatenate([found[:, None], parts], axis=1)[words.stream]
+            return found[words.stream, 0], words.ends
+        every = found[words.stream]
         kept = every[:, 1] >= 0
         counts = np.where(kept, 3, 1)
         chosen = np.repeat(kept[:, None], 3, axis=1)
@@ -166,11 +180,14 @@ class Vocabulary:
         """How many columns there are."""
         return int((self.columns >= 0).sum())
 
-    def _find(self, part: ChunkTerms) -> NDArray[np.int32]:
-        """int32 (nodes,): the number of each of the chunk's nodes here, or -1."""
+    @cached_property
+    def _words(self) -> WordTable:
+        return WordTable(self.blob, self.offsets, self.slots)
+
+    def _nodes(self, part: ChunkTerms, words: NDArray[np.int32]) -> NDArray[np.int32]:
+        """int32 (nodes,): the number of each of the chunk's nodes here, or -1, given those of its words."""
         found = np.empty(part.entries.nodes, dtype=np.int32)
-        word_hashes = part.hashes[: part.words]
-        kernels.find_words(part.blob, part.offsets, word_hashes, self.blob, self.offsets, self.slots, found)
+        found[: part.words] = words
         if len(part.pairs):
             T = len(self.offsets) - 1
             kernels.find_pairs(part.pairs, part.hashes, part.words, T, self.pairs, self.pair_slots, found)

@@ -36,12 +36,21 @@ class Growing:
 
     def append(self, values: NDArray[Any]) -> None:
         end = self._size + len(values)
+        self.with_room(len(values))[self._size : end] = values
+        self._size = end
+
+    def with_room(self, more: int) -> NDArray[Any]:
+        """All of it, and room for so many values more at least."""
+        end = self._size + more
         if end > len(self._room):
             larger = np.empty((max(end, 2 * len(self._room)), *self._room.shape[1:]), dtype=self._room.dtype)
             larger[: self._size] = self._room[: self._size]
             self._room = larger
-        self._room[self._size : end] = values
-        self._size = end
+        return self._room
+
+    def filled(self, size: int) -> None:
+        """Of the room so much is filled now."""
+        self._size = size
 
     @property
     def values(self) -> NDArray[Any]:
@@ -56,12 +65,15 @@ class Slots:
         self.slots = np.full(1024, -1, dtype=np.int32)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
-        first = len(self.hashes)
+        kernels.place(hashes, len(self.hashes), self.with_room(len(hashes)))
         self.hashes.append(hashes)
-        if 2 * len(self.hashes) > len(self.slots):
-            self.slots = table(self.hashes.values, 4 * len(self.hashes))
-        else:
-            kernels.place(hashes, first, self.slots)
+
+    def with_room(self, more: int) -> NDArray[np.int32]:
+        """The table, with room for so many more."""
+        most = len(self.hashes) + more
+        if 2 * most > len(self.slots):
+            self.slots = table(self.hashes.values, 4 * most)
+        return self.slots
 
 
 def table(hashes: NDArray[np.uint64], room: int) -> NDArray[np.int32]:
@@ -74,7 +86,7 @@ def table(hashes: NDArray[np.uint64], room: int) -> NDArray[np.int32]:
 def gather(blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Pieces of the blob one after the other."""
     pieces = np.empty(int(lengths.sum()), dtype=np.uint8)
-    kernels.copy_pieces(frozen(blob), starts, lengths, pieces)
+    kernels.copy_pieces(frozen(blob), starts, lengths, 0, pieces)
     return pieces
 
 
@@ -111,22 +123,18 @@ class GrowingWords:
     def values(self) -> Spelling:
         return Spelling(self.blob.values, self.offsets.values, self._slots.hashes.values)
 
-    def find(self, words: Spelled, some: NDArray[np.integer] | None = None) -> NDArray[np.int32]:
-        """int32: the number here of each word, or of some, -1 for those that are not here."""
-        known = frozen(self.blob.values), frozen(self.offsets.values), frozen(self._slots.slots)
-        found = np.empty(len(words.hashes if some is None else some), dtype=np.int32)
-        if some is None:
-            kernels.find_words(words.blob, words.offsets, words.hashes, *known, found)
-        else:
-            kernels.find_some(words.blob, words.offsets, words.hashes, some, *known, found)
-        return found
-
-    def add(self, words: Spelled, new: NDArray[np.integer]) -> None:
-        """Takes some of the words, none of which may be here."""
-        lengths = words.offsets[new + 1] - words.offsets[new]
-        self.blob.append(gather(words.blob, words.offsets[new], lengths))
-        self.offsets.append(self.offsets.values[-1] + np.cumsum(lengths))
-        self._slots.add(words.hashes[new])
+    def numbered(self, words: Spelled) -> NDArray[np.int32]:
+        """int32 (words,): the number here of each word; those that are not here yet are taken in."""
+        known, more = len(self), len(words.hashes)
+        slots = self._slots.with_room(more)
+        blob, offsets = self.blob.with_room(len(words.blob)), self.offsets.with_room(more)
+        room = kernels.WordRoom(blob, offsets, self._slots.hashes.with_room(more), slots)
+        numbers = np.empty(more, dtype=np.int32)
+        count = kernels.take_in(frozen(words.blob), words.offsets, words.hashes, known, room, numbers)
+        self.blob.filled(int(offsets[count]))
+        self.offsets.filled(count + 1)
+        self._slots.hashes.filled(count)
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -205,6 +213,13 @@ def each_once(numbers: NDArray[np.int32], n: int) -> bool:
     return bool((np.bincount(numbers + 1, minlength=n + 1)[1:] == 1).all())
 
 
+def looked_up(places: NDArray[np.integer], numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """numbers[places], for places of which none is negative; numpy takes thrice as long."""
+    found = np.empty(len(places), dtype=np.int32)
+    kernels.look_up(places, numbers, found)
+    return found
+
+
 def starts_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """int64 (n + 1,): where each of n pieces begins, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths)])
@@ -218,9 +233,18 @@ def taken(words: Spelled, chosen: NDArray[np.integer]) -> Spelling:
 
 def spelled(words: Spelled, chosen: NDArray[np.integer]) -> list[bytes]:
     """Some of the words as bytes."""
-    everything = words.blob.tobytes()
-    places = zip(words.offsets[chosen].tolist(), words.offsets[chosen + 1].tolist(), strict=True)
-    return [everything[a:b] for a, b in places]
+    starts, lengths = words.offsets[chosen], words.offsets[chosen + 1] - words.offsets[chosen]
+    # cutting at newlines is quicker than taking out piece by piece; no word has any
+    lines = np.full(int(lengths.sum()) + len(chosen), 0x0A, dtype=np.uint8)
+    kernels.copy_pieces(frozen(words.blob), starts, lengths, 1, lines)
+    return lines.tobytes().split(b"\n")[:-1]
+
+
+def hashes_of(blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """uint64 (words,): the stable hashes of words, given where each begins."""
+    hashes = np.empty(len(offsets) - 1, dtype=np.uint64)
+    kernels.hash_words(frozen(blob), offsets, hashes)
+    return hashes
 
 
 def numbered(

@@ -76,14 +76,20 @@ def tfidf_section(results: Results) -> str:
     )
     if "languages" in results:
         conditions += (
-            " Words as they stand (language none). Times as long with language auto, by processor time: "
+            " Words as they stand (language none). Times as long with language auto, by processor time, as without "
+            "languages now, and as TF-IDF took in version 0.1.0, which knew none: "
             + "; ".join(
-                f"{corpus} {', '.join(f'{what} {times:.2f}' for what, times in found['times_as_long'].items())}"
+                f"{corpus} {', '.join(_beside(found, what) for what in found['times_as_long'])}"
                 for corpus, found in results["languages"]["corpora"].items()
             )
             + f" (`{results['languages']['command']}`)."
         )
     return "\n".join([*lines, "", conditions])
+
+
+def _beside(found: dict[str, Any], what: str) -> str:
+    both = [found[name][what] for name in ("times_as_long", "times_as_long_as_before") if name in found]
+    return f"{what} {' and '.join(f'{times:.2f}' for times in both)}"
 
 
 def metrics_section(results: Results) -> str:

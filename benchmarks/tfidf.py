@@ -1,6 +1,7 @@
 """TF-IDF side by side with scikit-learn: the same texts, the same numbers, the time of both in one run.
 
     python benchmarks/tfidf.py ../shared/data/eurlex57k --also ../shared/data/germeval-gnd
+    python benchmarks/tfidf.py ... --only-stems --before ../before       stems beside plain TF-IDF of another checkout
 
 Both vectorisers take turns, each `--repeats` times, and the best time of each counts: on a busy machine the others say
 more about the neighbours. Processor seconds are given beside wall seconds for the same reason.
@@ -98,25 +99,46 @@ def compare(train: list[str], test: list[str], n: int, threads: int, repeats: in
     }
 
 
-def languages(train: list[str], test: list[str], threads: int, repeats: int) -> dict[str, Any]:
-    """How much longer stems take than words as they stand, by processor time; both take turns."""
-    run = Run(threads=threads)
+def languages(folder: Path, before: Path | None, threads: int, repeats: int) -> dict[str, Any]:
+    """How much longer stems take than words as they stand, by processor time; all take turns."""
+    train, test = both(folder)
     seconds: dict[str, list[dict[str, float]]] = {}
     for _ in range(repeats):
+        if before is not None:
+            for what, spent in earlier(before, folder, threads).items():
+                seconds.setdefault(f"before {what}", []).append(spent)
         for language in ("none", "auto"):
-            features = Tfidf(language=language)
-            _, spent = timed(lambda features=features: features.fit_transform(train, run=run))
-            seconds.setdefault(f"{language} fit_transform", []).append(spent)
-            _, spent = timed(lambda features=features: features.transform(test, run=run))
-            seconds.setdefault(f"{language} transform", []).append(spent)
+            for what, spent in once(Tfidf(language=language), train, test, threads).items():
+                seconds.setdefault(f"{language} {what}", []).append(spent)
     least = {name: best(times) for name, times in seconds.items()}
     return {
         "seconds": least,
-        "times_as_long": {
-            what: round(least[f"auto {what}"]["processor"] / least[f"none {what}"]["processor"], 2)
-            for what in ("fit_transform", "transform")
+        **{
+            name: {
+                what: round(least[f"auto {what}"]["processor"] / least[f"{beside} {what}"]["processor"], 2)
+                for what in ("fit_transform", "transform")
+            }
+            for name, beside in (("times_as_long", "none"), ("times_as_long_as_before", "before"))
+            if f"{beside} transform" in least
         },
     }
+
+
+def once(features: Tfidf, train: list[str], test: list[str], threads: int) -> dict[str, dict[str, float]]:
+    run = Run(threads=threads)
+    return {
+        "fit_transform": timed(lambda: features.fit_transform(train, run=run))[1],
+        "transform": timed(lambda: features.transform(test, run=run))[1],
+    }
+
+
+def earlier(checkout: Path, folder: Path, threads: int) -> dict[str, dict[str, float]]:
+    """The seconds of plain TF-IDF in another checkout, whose process this file is run by."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    command = [sys.executable, __file__, str(folder), "--once", "--threads", str(threads)]
+    answer = subprocess.run(command, env=environment, capture_output=True, check=True)
+    found: dict[str, dict[str, float]] = json.loads(answer.stdout)
+    return found
 
 
 def latency(features: Tfidf) -> dict[str, float]:
@@ -143,18 +165,24 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with train.jsonl.gz and test.jsonl.gz or valid.jsonl.gz")
     parser.add_argument("--only-stems", action="store_true", help="time stems alone; other figures stay as they are")
     parser.add_argument("--also", type=Path, nargs="*", default=[], help="more corpora for the time that stems take")
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier version: stems beside its TF-IDF")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--ngrams", type=int, nargs="+", default=[1])
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
     options = parser.parse_args()
+    if options.once:
+        Tfidf(min_df=1, max_df=1.0).fit_transform(["a first text", "a second text"])  # compiled before timing
+        print(json.dumps(once(Tfidf(), *both(options.data), options.threads)))
+        return
     for language in ("none", "auto"):  # compiled before timing
         Tfidf(ngrams=2, min_df=1, max_df=1.0, language=language).fit_transform(["a first text", "der zweite Text"])
     command = shlex.join(["python", "benchmarks/tfidf.py", *sys.argv[1:]])
     stems = {
         "command": command,
         "corpora": {
-            folder.name: languages(*both(folder), options.threads, options.repeats)
+            folder.name: languages(folder, options.before, options.threads, options.repeats)
             for folder in (options.data, *options.also)
         },
     }

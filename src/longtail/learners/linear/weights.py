@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from longtail.arrays import Bytes, Floats, Growing, Ints, Longs, Shorts, UnsignedInts, njit
+from longtail.arrays import Bytes, Floats, Growing, Ints, Longs, Shorts, UnsignedInts, lowest_one, njit
 from longtail.learners.linear.nodes import Separators
 from longtail.memory import give_back
 from longtail.run import Run
@@ -74,16 +74,6 @@ def ones(typing_context: Any, bits: Any) -> Any:
 
     def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
-
-    return types.uint32(types.uint32), made
-
-
-@intrinsic
-def lowest_one(typing_context: Any, bits: Any) -> Any:
-    """The place of the lowest bit of a uint32 that is 1."""
-
-    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
 
     return types.uint32(types.uint32), made
 

@@ -167,6 +167,16 @@ def append_below(value: np.float32, label: int, ids: Ints, values: Floats, fille
 
 
 @intrinsic
+def ones(typing_context: Any, bits: Any) -> Any:
+    """How many bits of a uint32 are 1."""
+
+    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint32(types.uint32), made
+
+
+@intrinsic
 def lowest_one(typing_context: Any, bits: Any) -> Any:
     """The place of the lowest bit of a uint32 or uint64 that is 1."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from longtail.arrays import Bytes, Floats, Growing, Ints, Longs, Shorts, UnsignedInts, lowest_one, njit
@@ -66,16 +66,6 @@ class Packed(NamedTuple):
     column: NDArray[Any]
     weight: Codes
     scale: Floats
-
-
-@intrinsic
-def ones(typing_context: Any, bits: Any) -> Any:
-    """How many bits of a uint32 are 1."""
-
-    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint32(types.uint32), made
 
 
 def number(code: Any) -> Any:

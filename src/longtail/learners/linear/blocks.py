@@ -136,8 +136,7 @@ def _put_together(parts: list[SparseWeights], place: Ints, marks: NDArray[np.uin
     for part in parts:
         features[rows : rows + len(part[0])] = part[0]
         length[rows : rows + len(part[0])] = part[1]
-        for q in range(len(part[3])):
-            column[entries + q] = part[2][q] + children
+        column[entries : entries + len(part[3])] = part[2] + np.uint16(children)
         weight[entries : entries + len(part[3])] = part[3]
         bias[children : children + len(part[4])] = part[4]
         rows += len(part[0])

@@ -21,8 +21,9 @@ def solver_section(results: dict[str, Any]) -> str:
             f"| {solve / row['one_pass_s']:.1f} | {speed:.1f} | {speed / row['matrix_product_gflops']:.0%} |"
         )
     text = (
-        "One tree on one thread. *one pass*: every problem's documents visited once, in which nearly every visit still "
-        "changes weights; later passes visit fewer documents and change less. A dense product of float32 matrices does "
+        "One tree on one thread, processor seconds. *one pass*: every problem's documents visited once, in which "
+        "nearly every visit still changes weights; later passes visit fewer documents and change less. A dense "
+        "product of float32 matrices does "
         f"{max(row['matrix_product_gflops'] for row in results['rows']):.0f} GFLOP/s on the same core: the solver "
         "gathers rows of 16 or 32 weights by the numbers of features, and waits for them. "
         f"Made by `{results['command']}`."

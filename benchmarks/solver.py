@@ -2,7 +2,9 @@
 
     python benchmarks/solver.py [--data DIR] [--rows GLOB] [--fresh]
 
-A row is CORPUS/LEARNER, one tree on one thread, over the matrices of the race (benchmarks/peers.py). A pass of the
+A row is CORPUS/LEARNER, one tree on one thread, over the matrices of the race (benchmarks/peers.py), in processor
+seconds. What the solver takes of them is counted in a training of its own, where kernels that call it are plain
+Python. A pass of the
 solver over a problem reads every non-zero of its documents twice, for the sums and for the changes, each with a row of
 weights as wide as the problem has lanes: 4 operations per non-zero and lane where a visit changes something, 2 where it
 does not. `one_pass` is counted with 4. How many passes' worth of it the whole training takes, and how fast a pass is
@@ -12,6 +14,8 @@ beside a product of matrices on the same core, is what is left to gain.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,7 @@ import scipy.sparse as sp
 from common import RESULTS, run_rows
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
-from longtail.learners.linear import nodes
+from longtail.learners.linear import blocks, nodes
 from longtail.registry import build
 from longtail.run import Run
 from peers_measure import prepared
@@ -43,26 +47,49 @@ class Counted:
     def __init__(self, solve: Any) -> None:
         self.solve, self.seconds, self.operations, self.problems = solve, 0.0, 0.0, 0
 
-    def __call__(self, documents: Any, norms: Any, problem: Any, *rest: Any) -> Any:
-        started = time.perf_counter()
-        used = self.solve(documents, norms, problem, *rest)
-        self.seconds += time.perf_counter() - started
-        length = documents.start[problem.document + 1] - documents.start[problem.document]
+    def __call__(self, documents: Any, problem: Any, *rest: Any) -> Any:
+        started = time.process_time()
+        used = self.solve(documents, problem, *rest)
+        self.seconds += time.process_time() - started
+        start = documents.rows.start
+        length = start[problem.document + 1] - start[problem.document]
         self.operations += 4.0 * float(length.sum()) * len(rest[-1])
         self.problems += 1
         return used
 
 
-def trained(learner: str, corpus: Corpus, **options: Any) -> tuple[Counted, dict[str, float], float]:
-    """One tree on one thread: what the solver did, seconds of the stages, seconds in all."""
-    counted = Counted(nodes.solve)
-    nodes.solve = counted  # type: ignore[assignment]
+class ProcessorTime(Run):
+    """A run whose stages are told in processor seconds."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.process_time()
+        yield
+        self.seconds[name] = time.process_time() - started
+
+
+def trained(learner: str, corpus: Corpus, **options: Any) -> tuple[dict[str, float], float]:
+    """One tree on one thread: seconds of the stages, seconds in all."""
+    run, started = ProcessorTime(seed=0, threads=1), time.process_time()
+    build({"part": learner, "trees": 1, **options}, "learner").fit(corpus, run=run)
+    return dict(run.seconds), time.process_time() - started
+
+
+def counted(learner: str, corpus: Corpus, **options: Any) -> Counted:
+    """The same training, and what the solver did."""
+    found = Counted(nodes.solve)
+    kernels = [(nodes, "node_separators"), (blocks, "_block"), (blocks, "_put_together")]
+    before = [(module, name, getattr(module, name)) for module, name in kernels]
     try:
-        run, started = Run(seed=0, threads=1), time.perf_counter()
-        build({"part": learner, "trees": 1, **options}, "learner").fit(corpus, run=run)
-        return counted, dict(run.seconds), time.perf_counter() - started
+        nodes.solve = blocks.solve = found  # type: ignore[assignment]
+        for module, name, kernel in before:
+            setattr(module, name, kernel.py_func)
+        trained(learner, corpus, **options)
     finally:
-        nodes.solve = counted.solve
+        nodes.solve = blocks.solve = found.solve
+        for module, name, kernel in before:
+            setattr(module, name, kernel)
+    return found
 
 
 def matrix_product() -> float:
@@ -70,9 +97,9 @@ def matrix_product() -> float:
     a = np.random.default_rng(0).random((SIDE, SIDE), dtype=np.float32)
     times = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         a @ a
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return 2 * SIDE**3 / min(times) / 1e9
 
 
@@ -80,10 +107,11 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     matrices = prepared(row["corpus"], data.resolve(), 1)
     X, Y = (sp.csr_matrix(sp.load_npz(matrices / f"train_{name}.npz")) for name in "XY")
     corpus = Corpus(labels=LabelIndex([str(label) for label in range(Y.shape[1])]), Y=Y, X=X).counted()
-    trained(row["learner"], corpus.rows(np.arange(min(2000, len(corpus)))))  # compiles
-    best = min((trained(row["learner"], corpus) for _ in range(2)), key=lambda each: each[2])
-    one = min((trained(row["learner"], corpus, max_passes=1)[0] for _ in range(2)), key=lambda each: each.seconds)
-    solver, stages, seconds = best
+    few = corpus.rows(np.arange(min(20_000, len(corpus))))
+    trained(row["learner"], few), counted(row["learner"], few)  # compiles
+    stages, seconds = min((trained(row["learner"], corpus) for _ in range(2)), key=lambda each: each[1])
+    solver = min((counted(row["learner"], corpus) for _ in range(2)), key=lambda each: each.seconds)
+    one = min((counted(row["learner"], corpus, max_passes=1) for _ in range(2)), key=lambda each: each.seconds)
     return {
         **row,
         "seconds": seconds,

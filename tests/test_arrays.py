@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longtail.arrays import Growing
+from longtail.arrays import Growing, marks_for, nth_smallest, sort_distinct
 
 KERNEL = """
 from typing import NamedTuple
@@ -89,3 +89,29 @@ def test_a_growing_array_is_never_held_twice() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 340 << 20
+
+
+@pytest.mark.parametrize("highest", [1, 63, 64, 65, 1000, 100_000])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 1.0])
+def test_distinct_numbers_are_sorted_and_the_marks_left_clean(highest, share):
+    rng = np.random.default_rng(highest)
+    numbers = rng.permutation(highest)[: int(highest * share)].astype(np.int32)
+    expected, marks = np.sort(numbers), marks_for(highest)
+    sort_distinct(numbers, marks)
+    np.testing.assert_array_equal(numbers, expected)
+    assert not marks.any()
+
+
+@pytest.mark.parametrize("size", [1, 10, 1024, 5000])
+@pytest.mark.parametrize("kind", ["spread", "equal", "one far out", "two values", "tiny span"])
+def test_nth_smallest_is_that_of_the_sorted_values(size, kind):
+    rng = np.random.default_rng(size)
+    values = {
+        "spread": rng.normal(size=size),
+        "equal": np.full(size, 0.3),
+        "one far out": np.append(rng.normal(size=size - 1), 1e30),
+        "two values": rng.integers(0, 2, size).astype(float),
+        "tiny span": rng.integers(0, 3, size) * 1e-44,
+    }[kind].astype(np.float32)
+    for n in {0, size // 3, size // 2, size - 1}:
+        assert nth_smallest(values, n) == np.sort(values)[n]

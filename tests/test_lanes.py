@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.arrays import njit
-from longtail.lanes import LANES, WIDEST, add_rows, add_to_rows, larger_than, negative_steps, width_for
+from longtail.lanes import LANES, WIDEST, add_rows, add_to_rows, larger_than, negative_steps, two_sums, width_for
 
 
 @njit()
@@ -29,6 +29,11 @@ def steps(z, beta, row, bits, half, scale, step, lanes):
 @njit()
 def larger(matrix, row, least, lanes):
     return larger_than(matrix, row, least, lanes)
+
+
+@njit()
+def sums(matrix, indices, values, start, stop):
+    return two_sums(matrix, indices, values, start, stop)
 
 
 def drawn(seed, width):
@@ -76,3 +81,13 @@ def test_bits_of_what_is_large(width):
 
 def test_the_narrowest_width_with_room():
     assert [width_for(columns) for columns in (1, 8, 9, 16, 17, 32, 500)] == [8, 8, 16, 16, 32, 32, WIDEST]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 8, 11, 100])
+def test_two_sums_are_the_products_with_both_columns(length):
+    rng = np.random.default_rng(length)
+    matrix, values = rng.normal(size=(30, 2)).astype(np.float32), rng.normal(size=length + 4).astype(np.float32)
+    indices = rng.integers(0, 30, len(values)).astype(np.int32)
+    own = slice(2, 2 + length)
+    expected = values[own].astype(np.float64) @ matrix[indices[own]]
+    np.testing.assert_allclose(sums(matrix, indices, values, 2, 2 + length), expected, rtol=1e-5, atol=1e-5)

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, Self
 import numba
 import numpy as np
 import scipy.sparse as sp
+from numba import types
 from numba.core.bytecode import FunctionIdentity
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from longtail.sparse import starts_of
@@ -162,6 +164,93 @@ def append_below(value: np.float32, label: int, ids: Ints, values: Floats, fille
     values[filled] = value
     ids[filled] = label
     return filled + 1
+
+
+@intrinsic
+def ones(typing_context: Any, bits: Any) -> Any:
+    """How many bits of a uint32 are 1."""
+
+    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint32(types.uint32), made
+
+
+@intrinsic
+def lowest_one(typing_context: Any, bits: Any) -> Any:
+    """The place of the lowest bit of a uint32 or uint64 that is 1."""
+
+    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
+
+    return bits(bits), made
+
+
+#: `sort_distinct` marks numbers and looks the marks through if there are no more words of marks per number than this.
+MARKED_UP_TO = 8
+
+
+@njit(nogil=True, cache=True)
+def sort_distinct(numbers: Ints, marks: NDArray[np.uint64]) -> None:
+    """Sorts numbers that are all different, in place.
+
+    marks  uint64, a bit for each number there may be, all 0, and left so
+    """
+    low, high = len(marks), -1
+    for number in numbers:
+        word = number >> 6
+        low, high = min(low, word), max(high, word)
+    if high - low > MARKED_UP_TO * len(numbers):
+        numbers.sort()
+        return
+    for number in numbers:
+        marks[number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+    size = 0
+    for word in range(low, high + 1):
+        bits = marks[word]
+        marks[word] = 0
+        while bits != 0:
+            numbers[size] = (word << 6) + np.int64(lowest_one(bits))
+            bits &= bits - np.uint64(1)
+            size += 1
+
+
+def marks_for(count: int) -> NDArray[np.uint64]:
+    """What `sort_distinct` marks numbers below `count` in."""
+    return np.zeros((count + 63) // 64, dtype=np.uint64)
+
+
+#: Parts that `nth_smallest` cuts the span of the values into.
+SPANS = 1024
+
+
+@njit(nogil=True, cache=True)
+def nth_smallest(values: Floats, n: int) -> np.float32:
+    """The value at place n of the sorted values.
+
+    They are counted by equal parts of their span, and only those of the part that holds it are looked at closely:
+    comparing all with one another would be as many branches that nobody can foresee.
+    """
+    low, high = values[0], values[0]
+    for value in values:
+        low, high = min(low, value), max(high, value)
+    if len(values) < SPANS or not np.float32(1e-30) < high - low < np.float32(1e30):
+        return np.partition(values, n)[n]
+    scale = np.float32(SPANS - 1) / (high - low)
+    counts = np.zeros(SPANS, dtype=np.int64)
+    for value in values:
+        counts[np.int64((value - low) * scale)] += 1
+    span = 0
+    while counts[span] <= n:
+        n -= counts[span]
+        span += 1
+    near = np.empty(counts[span], dtype=np.float32)
+    size = 0
+    for value in values:
+        if np.int64((value - low) * scale) == span:
+            near[size] = value
+            size += 1
+    return np.partition(near, n)[n]
 
 
 @njit(nogil=True, cache=True)

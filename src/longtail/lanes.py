@@ -136,6 +136,61 @@ def add_to_rows(
 
 
 @intrinsic
+def two_sums(typing: Any, matrix: Any, indices: Any, values: Any, start: Any, stop: Any) -> Any:
+    """Sums over p from start to stop of values[p] * matrix[indices[p], 0], and of values[p] * matrix[indices[p], 1].
+
+    matrix  float32 (rows, 2), row-major: both columns come with one load. numba would gather each by itself, which
+    takes several times as long. Four entries at a time have sums of their own, so that none waits for another.
+    """
+    signature = types.UniTuple(types.float32, 2)(matrix, indices, values, types.int64, types.int64)
+    pair, together = ir.VectorType(_FLOAT, 2), ir.VectorType(_INT, 2)
+
+    def generate(context: Any, build: Any, signature: Any, args: Any) -> Any:
+        code = _Code(context, build, signature, 8)
+        table, columns, factors = (code.data(place, args[place]) for place in range(3))
+        table = build.bitcast(table, pair.as_pointer())
+
+        def plus(held: Any, p: Any) -> Any:
+            row = build.sext(build.load(build.gep(columns, [p])), _LONG)
+            at = build.load(build.gep(table, [row]), align=4)
+            nothing = ir.Constant(pair, ir.Undefined)
+            value = build.insert_element(nothing, build.load(build.gep(factors, [p])), ir.Constant(_INT, 0))
+            value = build.shuffle_vector(value, nothing, ir.Constant(together, [0, 0]))
+            return build.fadd(held, build.fmul(value, at, flags=("contract",)), flags=("contract",))
+
+        def walk(first: Any, end: Any, stride: int, sums: list[Any]) -> tuple[Any, list[Any]]:
+            """Entries first, first + stride, ... before the end; entry first + k goes to sum number k."""
+            before = build.block
+            head, inside, behind = (build.append_basic_block(name) for name in ("head", "inside", "behind"))
+            build.branch(head)
+            build.position_at_end(head)
+            p = build.phi(_LONG)
+            p.add_incoming(first, before)
+            held = [build.phi(pair) for _ in sums]
+            for phi, begun in zip(held, sums, strict=True):
+                phi.add_incoming(begun, before)
+            build.cbranch(build.icmp_signed("<", p, end), inside, behind)
+            build.position_at_end(inside)
+            for k in range(stride):
+                held[k].add_incoming(plus(held[k], build.add(p, ir.Constant(_LONG, k))), inside)
+            for phi in held[stride:]:
+                phi.add_incoming(phi, inside)
+            p.add_incoming(build.add(p, ir.Constant(_LONG, stride)), inside)
+            build.branch(head)
+            build.position_at_end(behind)
+            return p, held
+
+        zero = ir.Constant(pair, [0.0, 0.0])
+        behind, sums = walk(args[3], build.sub(args[4], ir.Constant(_LONG, 3)), 4, [zero] * 4)
+        _, sums = walk(behind, args[4], 1, sums)
+        total = build.fadd(build.fadd(sums[0], sums[1]), build.fadd(sums[2], sums[3]))
+        found = [build.extract_element(total, ir.Constant(_INT, side)) for side in range(2)]
+        return context.make_tuple(build, signature.return_type, found)
+
+    return signature, generate
+
+
+@intrinsic
 def negative_steps(
     typing: Any, z: Any, beta: Any, row: Any, bits: Any, half: Any, scale: Any, step: Any, lanes: Any
 ) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from longtail.arrays import SparseRows
+from longtail.arrays import SparseRows, marks_for
 from longtail.data.synthetic import synthetic
 from longtail.features.tfidf import Tfidf
 from longtail.lanes import LANES, width_for
@@ -21,6 +21,7 @@ from longtail.learners.linear.kernels import (
     LOGISTIC,
     SQUARED_HINGE,
     Problem,
+    Reading,
     SolverOptions,
     Workspace,
     clear,
@@ -43,15 +44,15 @@ def run_solver(X, Y, *, strength=None, faint=None, loss=SQUARED_HINGE, cost=1.0,
     width = width_for(children)
     work = Workspace(
         np.zeros(n_features, np.int32), np.zeros((n_features + FIRST, width), np.float32),
-        np.zeros(n_features + FIRST, np.int32),
+        np.zeros(n_features + FIRST, np.int32), marks_for(n_features),
     )  # fmt: skip
     norms = (1 + np.asarray(X.multiply(X).sum(axis=1)).ravel()).astype(np.float32)
     options = SolverOptions(loss, cost, eps, passes, 0.0)
-    used = solve(SparseRows.of(X), norms, problem, None, options, seed, work, LANES[width])
+    used = solve(Reading(SparseRows.of(X), norms), problem, None, options, seed, work, LANES[width])
     # features that nobody moved point at the row of zeros
     weights = np.vstack([work.weights[work.slot], work.weights[BIAS]])[:, :children]
     clear(work, used)
-    assert not any(array.any() for array in (work.slot, work.weights))
+    assert not any(array.any() for array in (work.slot, work.weights, work.marks))
     return weights
 
 

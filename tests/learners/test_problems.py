@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from linear_helpers import train_node
 from longtail.data.synthetic import synthetic
 from longtail.learners.linear.kernels import LOGISTIC, SQUARED_HINGE, SolverOptions
 from longtail.learners.linear.label_tree import Parabel
-from longtail.learners.linear.nodes import Documents, LevelsTask, NodeTask, solve_task
+from longtail.learners.linear.nodes import Documents, LevelsTask, NodeTask, joined, solve_task
 from longtail.learners.linear.problems import Node
 from longtail.learners.linear.tasks import Layout, tasks_of
 from longtail.learners.linear.tree import Shape
@@ -50,6 +50,25 @@ def test_a_child_has_the_same_separator_in_a_block_of_any_width(loss):
         two = np.minimum(np.arange(len(labels), dtype=np.int32), 1)
         alone = dense(train_node(documents, Node(order, two, 2), options, 9), documents.n_features)
         np.testing.assert_allclose(alone[:, 0], whole[:, child], atol=5e-3)
+
+
+@pytest.mark.parametrize("children", [32, 38, 45, 80])
+def test_blocks_put_together_by_the_kernel_are_those_joined_from_tasks(children):
+    documents = Documents.of(CORPUS)
+    labels = documents.carried_labels()[:children]
+    options = TIGHT._replace(max_passes=3, prune=0.05)
+    node = Node(labels, np.arange(children, dtype=np.int32), children)
+    apart = [
+        piece.separators
+        for first in range(0, children, 32)
+        for piece in solve_task(
+            (documents, options), NodeTask(0, 0, *node, first, min(first + 32, children), False, False, 1)
+        )
+    ]
+    together, expected = train_node(documents, node, options), joined(apart, documents.n_features)
+    for field in fields(together):
+        np.testing.assert_array_equal(getattr(together, field.name), getattr(expected, field.name))
+    assert (np.diff(together.features) > 0).all()
 
 
 @pytest.mark.parametrize("corpus", [CORPUS, masked(CORPUS)], ids=["plain", "masked"])

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Doubles, Floats, Ints, SparseRows, njit, with_own_columns
+from longtail.arrays import Bools, Doubles, Floats, Ints, SparseRows, njit, nth_smallest, with_own_columns
 from longtail.cluster.blocks import even_blocks
+from longtail.lanes import two_sums
 from longtail.run import Run
 from longtail.sparse import starts_of
 
@@ -151,10 +152,7 @@ def _compare(rows: SparseRows, which: Ints, low: int, high: int, centres: _Centr
     indptr, indices, values = rows
     sums, scale, nearer, difference = centres.sums, centres.scale, sides.nearer, sides.difference
     for i in range(low, high):
-        a, b = np.float32(0), np.float32(0)
-        for p in range(indptr[which[i]], indptr[which[i] + 1]):
-            a += values[p] * sums[indices[p], 0]
-            b += values[p] * sums[indices[p], 1]
+        a, b = two_sums(sums, indices, values, indptr[which[i]], indptr[which[i] + 1])
         nearer[i, 0], nearer[i, 1] = a * scale[0], b * scale[1]
         difference[i] = nearer[i, 1] - nearer[i, 0]
 
@@ -171,7 +169,7 @@ def _divide(rows: SparseRows, which: Ints, centres: _Centres, sides: _Sides, see
     n = len(which)
     half = n // 2
     # the lower half in the order of (difference, number), without sorting all of them
-    middle = np.partition(difference, half)[half] if half > 0 else np.float32(0)
+    middle = nth_smallest(difference, half) if half > 0 else np.float32(0)
     equals = half
     for i in range(n):
         equals -= difference[i] < middle
@@ -187,13 +185,16 @@ def _divide(rows: SparseRows, which: Ints, centres: _Centres, sides: _Sides, see
         mean += nearer[i, side]
         # a row that changes its half is taken out of one sum and added to the other
         if seeded or is_first != in_first[i]:
+            gained, lost = 0.0, 0.0
             for p in range(indptr[which[i]], indptr[which[i] + 1]):
                 f, v = indices[p], values[p]
-                squares[side] += np.float64(v) * (2 * np.float64(sums[f, side]) + v)
+                gained += np.float64(v) * (2 * np.float64(sums[f, side]) + v)
                 sums[f, side] += v
                 if not seeded:
-                    squares[1 - side] += np.float64(v) * (v - 2 * np.float64(sums[f, 1 - side]))
+                    lost += np.float64(v) * (v - 2 * np.float64(sums[f, 1 - side]))
                     sums[f, 1 - side] -= v
+            squares[side] += gained
+            squares[1 - side] += lost
         in_first[i] = is_first
     for side in range(2):
         scale[side] = 1 / np.sqrt(squares[side]) if squares[side] > 1e-12 else 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Growing, SparseRows, njit
+from longtail.arrays import Floats, Growing, SparseRows, marks_for, njit, sort_distinct
 from longtail.cluster.blocks import even_blocks
 from longtail.memory import give_back
 from longtail.run import Run
@@ -27,7 +28,7 @@ def label_vectors(documents: SparseRows, n_features: int, labels: SparseRows, ru
     def one(block: tuple[int, int]) -> SparseRows:
         low, high = block
         room = int(work[high] - work[low])
-        return _unit_sums(documents, labels, low, high, room, np.zeros(n_features, dtype=np.float32))
+        return _unit_sums(documents, labels, (low, high), room, np.zeros(n_features, np.float32), marks_for(n_features))
 
     lengths, indices, values = Growing(), Growing(), Growing()
     few = max(BLOCKS_AT_A_TIME, 4 * run.tasks)
@@ -41,12 +42,16 @@ def label_vectors(documents: SparseRows, n_features: int, labels: SparseRows, ru
 
 
 @njit(nogil=True, cache=True)
-def _unit_sums(rows: SparseRows, groups: SparseRows, low: int, high: int, room: int, scratch: Floats) -> SparseRows:
-    """Weighted sums of groups low..high of rows, each brought to unit length, with sorted indices.
+def _unit_sums(
+    rows: SparseRows, groups: SparseRows, block: tuple[int, int], room: int, scratch: Floats, marks: NDArray[np.uint64]
+) -> SparseRows:
+    """Weighted sums of a block of groups of rows, each brought to unit length, with sorted indices.
 
     room     entries there may be
     scratch  float32 (D,), zeros, and left so
+    marks    what the indices are sorted with
     """
+    low, high = block
     start, indices, values = rows
     group_start, group_row, group_weight = groups
     out_start = np.zeros(high - low + 1, dtype=np.int64)
@@ -67,7 +72,7 @@ def _unit_sums(rows: SparseRows, groups: SparseRows, low: int, high: int, room: 
                     out_indices[size] = f
                     size += 1
                 scratch[f] += weight * values[p]
-        out_indices[begin:size].sort()
+        sort_distinct(out_indices[begin:size], marks)
         norm = 0.0
         for p in range(begin, size):
             norm += np.float64(scratch[out_indices[p]]) ** 2

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Floats, Ints, Longs, Shorts, SparseRows, njit
+from longtail.arrays import Floats, Ints, Longs, Shorts, SparseRows, lowest_one, njit, ones, sort_distinct
 from longtail.lanes import add_rows, add_to_rows, fetch, larger_than, negative_steps
 from longtail.noise import NoiseArrays, draw_copy
 
@@ -60,6 +60,17 @@ class SolverOptions(NamedTuple):
     prune: float
 
 
+class Reading(NamedTuple):
+    """What the solver reads of documents.
+
+    rows   their features
+    norms  float32 (documents,), |x|^2 with the bias feature
+    """
+
+    rows: SparseRows
+    norms: Floats
+
+
 class Problem(NamedTuple):
     """Documents and what they say of up to 32 children.
 
@@ -85,11 +96,13 @@ class Workspace(NamedTuple):
     slot     int32 (features,), the row of weights of each feature
     weights  float32 (rows, lanes)
     touched  int32 (rows,), the feature of each row of weights
+    marks    what features are sorted with
     """
 
     slot: Ints
     weights: Floats
     touched: Ints
+    marks: NDArray[np.uint64]
 
 
 @njit(nogil=True, cache=True)
@@ -160,8 +173,7 @@ def positive_step(z: np.float32, beta: np.float32, cost: np.float32, norm: np.fl
 
 @njit(nogil=True, cache=True, fastmath=True)
 def solve(
-    rows: SparseRows,
-    norms: Floats,
+    documents: Reading,
     problem: Problem,
     noise: NoiseArrays | None,
     options: SolverOptions,
@@ -171,8 +183,6 @@ def solve(
 ) -> int:
     """Leaves the separators in the workspace, and gives the number of its rows that are in use.
 
-    rows   features by document
-    norms  float32 (documents,), |x|^2 with the bias feature
     noise  what copies are drawn from, None if there are none
 
     Every array has a name of its own before the loops: taken out of a tuple within them, each would be counted as one
@@ -181,6 +191,7 @@ def solve(
     document, copy, pair_start = problem.document, problem.copy, problem.start
     pair_lane, pair_cost, negative = problem.lane, problem.cost, problem.negative
     slot, weights, touched = work.slot, work.weights, work.touched
+    rows, norms = documents
     row_start, row_indices, row_values = rows.start, rows.indices, rows.values
     n, width = len(document), len(lanes)
     if noise is None:
@@ -300,17 +311,18 @@ def solve(
 def features_kept(work: Workspace, used: int, prune: float, lanes: tuple[int, ...]) -> tuple[Ints, NDArray[np.uint32]]:
     """The features with a weight above the threshold in size, rising, and the bits of the lanes that have one."""
     slot, weights, touched = work.slot, work.weights, work.touched
+    of_row = np.empty(used, dtype=np.uint32)
     features = np.empty(used - FIRST, dtype=np.int32)
     count = 0
     for r in range(FIRST, used):
-        if larger_than(weights, r, prune, lanes):
-            features[count] = touched[r]
-            count += 1
+        of_row[r] = larger_than(weights, r, prune, lanes)
+        features[count] = touched[r]
+        count += of_row[r] != 0
     features = features[:count].copy()
-    features.sort()
+    sort_distinct(features, work.marks)
     bits = np.empty(count, dtype=np.uint32)
     for a in range(count):
-        bits[a] = larger_than(weights, slot[features[a]], prune, lanes)
+        bits[a] = of_row[slot[features[a]]]
     return features, bits
 
 
@@ -328,24 +340,25 @@ def sparse_weights(
     )
     size, count = 0, 0
     for a in range(len(kept)):
-        if bits[a] & own:
-            count += 1
-            for j in range(low, high):
-                size += (bits[a] >> np.uint32(j)) & np.uint32(1)
+        left = bits[a] & own
+        count += left != 0
+        size += ones(left)
     features = np.empty(count, dtype=np.int32)
     length = np.empty(count, dtype=np.int32)
     column = np.empty(size, dtype=np.uint16)
     weight = np.empty(size, dtype=np.float32)
     size, count = 0, 0
     for a in range(len(kept)):
-        if not bits[a] & own:
+        left = bits[a] & own
+        if left == 0:
             continue
         begin, row = size, slot[kept[a]]
-        for j in range(low, high):
-            if (bits[a] >> np.uint32(j)) & np.uint32(1):
-                column[size] = j - low
-                weight[size] = weights[row, j]
-                size += 1
+        while left != 0:
+            lane = np.int64(lowest_one(left))
+            left &= left - np.uint32(1)
+            column[size] = lane - low
+            weight[size] = weights[row, lane]
+            size += 1
         features[count] = kept[a]
         length[count] = size - begin
         count += 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -12,28 +11,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Shorts, SparseRows, njit
+from longtail.arrays import Bools, Floats, Ints, SparseRows, marks_for, njit
 from longtail.corpus import Corpus
 from longtail.lanes import LANES, WIDEST, width_for
+from longtail.learners.linear.blocks import Blocks, Scratch, Training, merged, node_separators, workspace
 from longtail.learners.linear.kernels import (
     FIRST,
-    Problem,
+    Reading,
     SolverOptions,
-    Workspace,
     clear,
     features_kept,
     solve,
     sparse_weights,
 )
-from longtail.learners.linear.problems import (
-    Levels,
-    Node,
-    block_problem,
-    levels_problem,
-    node_documents,
-    with_copies,
-)
-from longtail.noise import FeatureNoise
+from longtail.learners.linear.problems import Levels, Marks, Node, levels_problem, with_copies
+from longtail.noise import FeatureNoise, NoiseArrays
 from longtail.sparse import rows_of_pairs, starts_of
 
 #: A document goes down to labels it carries at least this surely, beside its surest. Others it meets at their leaves
@@ -158,67 +150,59 @@ class Piece(NamedTuple):
     separators: Separators
 
 
-class _Scratch(threading.local):
+class _Threads(threading.local):
     """What a thread uses again and again; kernels leave it as they found it."""
 
     def __init__(self) -> None:
-        self.slots = np.empty(0, dtype=np.int32)
-        self.spaces: dict[int, Workspace] = {}
+        self.kept = _scratch_for(0, 0)
 
-    def document_slots(self, count: int) -> Ints:
-        if len(self.slots) < count:
-            self.slots = np.full(count, -1, dtype=np.int32)
-        return self.slots[:count]
-
-    def workspace(self, n_features: int, width: int) -> Workspace:
-        if width not in self.spaces or len(self.spaces[width].slot) < n_features:
-            # pages that nobody writes to take no memory
-            rows = n_features + FIRST
-            self.spaces[width] = Workspace(
-                np.zeros(n_features, dtype=np.int32),
-                np.zeros((rows, width), dtype=np.float32),
-                np.zeros(rows, dtype=np.int32),
-            )
-        return self.spaces[width]
+    def scratch(self, n_documents: int, n_features: int) -> Scratch:
+        if len(self.kept.found.slot) < n_documents or len(self.kept.slot) < n_features:
+            self.kept = _scratch_for(n_documents, n_features)
+        found = self.kept.found
+        return self.kept._replace(found=found._replace(slot=found.slot[:n_documents]))
 
 
-_scratch = _Scratch()
+def _scratch_for(n_documents: int, n_features: int) -> Scratch:
+    rows = n_features + FIRST
+    found = Marks(np.full(n_documents, -1, dtype=np.int32), marks_for(max(n_documents, n_features)))
+    # pages that nobody writes to take no memory
+    weights = np.zeros(rows * WIDEST, dtype=np.float32)
+    return Scratch(found, np.zeros(n_features, dtype=np.int32), weights, np.zeros(rows, dtype=np.int32))
 
 
-def solve_task(training: tuple[Documents, SolverOptions], task: Task) -> list[Piece]:
+_threads = _Threads()
+
+
+def solve_task(shared: tuple[Documents, SolverOptions], task: Task) -> list[Piece]:
     """The separators of one task: what the threads and machines of a run work on."""
-    documents, options = training
-    slots = _scratch.document_slots(documents.count)
+    documents, options = shared
+    scratch = _threads.scratch(documents.count, documents.n_features)
+    noise = documents.noise.draws() if documents.noise.copies else None
+    reading = Reading(documents.rows, documents.norms)
+    training = Training(reading, documents.labels, documents.label_sure, options, documents.noise.copies)
     if isinstance(task, LevelsTask):
-        problem = levels_problem(documents.labels, documents.label_sure, task.levels, slots, options.cost)
-        with _solved(documents, problem, task.nodes[-1][2], options, task.seed) as separators:
-            return [Piece(task.tree, node, 0, separators(low, high)) for node, low, high in task.nodes]
+        return _levels_solved(training, noise, task, scratch)
     node = Node(task.labels, task.child, task.n_children)
-    own = node_documents(documents.labels, documents.label_sure, node, slots, task.all_documents, task.sure_only)
-    pieces = []
-    for first in range(task.first, task.last, WIDEST):
-        last = min(first + WIDEST, task.last)
-        problem = block_problem(own, first, last, options.cost)
-        with _solved(documents, problem, last - first, options, task.seed + first) as separators:
-            pieces.append(separators(0, last - first))
-    return [Piece(task.tree, task.node, task.first, joined(pieces, documents.n_features))]
+    blocks = Blocks(task.first, task.last, task.all_documents, task.sure_only, task.seed)
+    found = node_separators(training, noise, node, blocks, scratch)
+    return [Piece(task.tree, task.node, task.first, Separators(*found))]
 
 
-@contextmanager
-def _solved(
-    documents: Documents, problem: Problem, children: int, options: SolverOptions, seed: int
-) -> Iterator[Callable[[int, int], Separators]]:
-    """Solves a problem; gives what takes the separators of some children out of the workspace."""
-    noise, width = documents.noise.draws() if documents.noise.copies else None, width_for(children)
+def _levels_solved(training: Training, noise: NoiseArrays | None, task: LevelsTask, scratch: Scratch) -> list[Piece]:
+    options, lanes = training.options, LANES[width_for(task.nodes[-1][2])]
+    problem = levels_problem(training.labels, training.label_sure, task.levels, scratch.found, options.cost)
     if noise is not None:
-        problem = with_copies(problem, noise, documents.noise.copies)
-    work = _scratch.workspace(documents.n_features, width)
-    used = solve(documents.rows, documents.norms, problem, noise, options, seed, work, LANES[width])
-    kept, bits = features_kept(work, used, np.float32(options.prune), LANES[width])
-    try:
-        yield lambda low, high: Separators(*sparse_weights(work, kept, bits, low, high, options.prune))
-    finally:
-        clear(work, used)
+        problem = with_copies(problem, noise, training.copies)
+    work = workspace(scratch, lanes)
+    used = solve(training.documents, problem, noise, options, task.seed, work, lanes)
+    kept, bits = features_kept(work, used, np.float32(options.prune), lanes)
+    pieces = [
+        Piece(task.tree, node, 0, Separators(*sparse_weights(work, kept, bits, low, high, options.prune)))
+        for node, low, high in task.nodes
+    ]
+    clear(work, used)
+    return pieces
 
 
 def joined(blocks: Sequence[Separators], n_features: int) -> Separators:
@@ -226,48 +210,11 @@ def joined(blocks: Sequence[Separators], n_features: int) -> Separators:
     if len(blocks) == 1:
         return blocks[0]
     first = starts_of([len(block.bias) for block in blocks])
-    size = starts_of([len(block.weight) for block in blocks])
-    length = np.concatenate([block.row_length for block in blocks])
-    column = np.empty(size[-1], dtype=np.uint16)
-    for number, block in enumerate(blocks):
-        column[size[number] : size[number + 1]] = block.column + np.uint16(first[number])
-    together = SparseRows(
-        starts_of(length),
+    several = (
         np.concatenate([block.features for block in blocks]),
+        np.concatenate([block.row_length for block in blocks]),
+        np.concatenate([block.column + np.uint16(low) for block, low in zip(blocks, first[:-1], strict=True)]),
         np.concatenate([block.weight for block in blocks]),
+        np.concatenate([block.bias for block in blocks]),
     )
-    features, length, column, weight = _merged(together, column, n_features)
-    return Separators(features, length, column, weight, np.concatenate([block.bias for block in blocks]))
-
-
-@njit(nogil=True, cache=True)
-def _merged(rows: SparseRows, column: Shorts, n_features: int) -> tuple[Ints, Ints, Shorts, Floats]:
-    """One row per feature from the rows of several blocks: rows.indices[r] is the feature of row r."""
-    start, indices, values = rows
-    place = np.full(n_features, -1, dtype=np.int32)
-    features = np.empty(min(n_features, len(indices)), dtype=np.int32)
-    count = 0
-    for r in range(len(indices)):
-        if place[indices[r]] < 0:
-            place[indices[r]] = 0
-            features[count] = indices[r]
-            count += 1
-    features = features[:count].copy()
-    features.sort()
-    length = np.zeros(count, dtype=np.int32)
-    for a in range(count):
-        place[features[a]] = a
-    for r in range(len(indices)):
-        length[place[indices[r]]] += start[r + 1] - start[r]
-    end = np.zeros(count, dtype=np.int64)
-    for a in range(1, count):
-        end[a] = end[a - 1] + length[a - 1]
-    out_column = np.empty(len(column), dtype=np.uint16)
-    weight = np.empty(len(column), dtype=np.float32)
-    for r in range(len(indices)):
-        a = place[indices[r]]
-        for q in range(start[r], start[r + 1]):
-            out_column[end[a]] = column[q]
-            weight[end[a]] = values[q]
-            end[a] += 1
-    return features, length, out_column, weight
+    return Separators(*merged(several, np.zeros(n_features, dtype=np.int32), marks_for(n_features)))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, njit
+from longtail.arrays import Bools, Floats, Ints, Longs, SparseRows, njit, sort_distinct
 from longtail.learners.linear.kernels import Problem
 from longtail.noise import NoiseArrays
 
@@ -44,6 +44,17 @@ class Levels(NamedTuple):
     siblings: NDArray[np.uint32]
 
 
+class Marks(NamedTuple):
+    """What documents are found with; kernels leave both as they were.
+
+    slot   int32 (documents,), all -1
+    marks  what documents are sorted with
+    """
+
+    slot: Ints
+    marks: NDArray[np.uint64]
+
+
 class NodeDocuments(NamedTuple):
     """The documents of a node.
 
@@ -63,13 +74,14 @@ class NodeDocuments(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def node_documents(
-    labels: SparseRows, label_sure: Bools, node: Node, slot: Ints, all_documents: bool, sure_only: bool
+    labels: SparseRows, label_sure: Bools, node: Node, found: Marks, all_documents: bool, sure_only: bool
 ) -> NodeDocuments:
     """Documents of a node (rising) and the children they belong to (rising), with the strongest pair under each.
 
     A document belongs to the node if it carries one of the labels with a strength above 0, and surely if asked for;
-    it is faint if it carries none of them surely. slot is int32 (documents,), all -1, and is left so.
+    it is faint if it carries none of them surely.
     """
+    slot = found.slot
     label_start, label_document, label_strength = labels.start, labels.indices, labels.values
     node_labels, node_child = node.labels, node.child
     n = 0
@@ -89,7 +101,7 @@ def node_documents(
                     rows[n] = document
                     n += 1
         rows = rows[:n].copy()
-        rows.sort()
+        sort_distinct(rows, found.marks)
     for row in range(n):
         slot[rows[row]] = row
     faint = np.full(n, not all_documents)
@@ -161,12 +173,12 @@ def block_problem(own: NodeDocuments, first: int, last: int, cost: float) -> Pro
 
 
 @njit(nogil=True, cache=True)
-def levels_problem(labels: SparseRows, label_sure: Bools, levels: Levels, slot: Ints, cost: float) -> Problem:
+def levels_problem(labels: SparseRows, label_sure: Bools, levels: Levels, found: Marks, cost: float) -> Problem:
     """The problem of several levels of nodes at once.
 
     A document reaches a node if it carries a label below it surely; it has a say on the children of nodes it reaches.
-    slot is int32 (documents,), all -1, and is left so.
     """
+    slot = found.slot
     label_start, label_document, label_strength = labels.start, labels.indices, labels.values
     own_labels, path, siblings = levels
     n_levels = path.shape[1]
@@ -183,7 +195,7 @@ def levels_problem(labels: SparseRows, label_sure: Bools, levels: Levels, slot: 
                 rows[n] = document
                 n += 1
     rows = rows[:n].copy()
-    rows.sort()
+    sort_distinct(rows, found.marks)
     for i in range(n):
         slot[rows[i]] = i
     negative = np.zeros(n, dtype=np.uint32)

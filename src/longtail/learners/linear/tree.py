@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.arrays import Bools, Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, njit
+from longtail.arrays import Bools, Bytes, Floats, Ints, Longs, Shorts, UnsignedInts, njit, ones
 from longtail.learners.linear.nodes import Separators
 from longtail.learners.linear.older_tree import is_older, older_separators
 from longtail.learners.linear.weights import (
@@ -30,7 +30,6 @@ from longtail.learners.linear.weights import (
     WEIGHTS,
     Codes,
     Packed,
-    ones,
     pack,
     unpack,
 )  # fmt: skip

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from longtail.arrays import Doubles, Floats, Ints, Longs, Shorts, SparseRows, UnsignedInts, keep_best, njit
+from longtail.arrays import Doubles, Floats, Ints, Longs, Shorts, SparseRows, UnsignedInts, keep_best, njit, ones
 from longtail.learners.linear.kernels import SQUARED_HINGE
 from longtail.learners.linear.tree import Tree
-from longtail.learners.linear.weights import BITMAP, COLUMNS, ENTRIES, GROUPS, LOWS, OFFSETS, VALUES, number, ones
+from longtail.learners.linear.weights import BITMAP, COLUMNS, ENTRIES, GROUPS, LOWS, OFFSETS, VALUES, number
 
 #: A row is heavy if it has a weight for one child of so many: heavy rows are added first, and laid out in full for
 #: nodes that many documents visit.

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 from numpy.typing import NDArray
 
-from longtail.arrays import Bytes, Floats, Growing, Ints, Longs, Shorts, UnsignedInts, njit
+from longtail.arrays import Bytes, Floats, Growing, Ints, Longs, Shorts, UnsignedInts, lowest_one, njit
 from longtail.learners.linear.nodes import Separators
 from longtail.memory import give_back
 from longtail.run import Run
+from longtail.sparse import starts_of
 
 #: Formats by name. int8 comes with one factor per child: its largest weight is 127.
 WEIGHTS: dict[str, type[np.generic]] = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
@@ -32,8 +33,8 @@ MOST_BITS = 16
 BITS_WORTH = 1.5
 #: `Packed.shift` of a node with one bit per feature: 32 features share an entry of its lookup.
 BITMAP = 255
-#: Nodes that are packed side by side have about so many weights together.
-WEIGHTS_AT_A_TIME = 1_000_000
+#: Nodes that are packed side by side have about so many weights together, those that one thread packs so many.
+WEIGHTS_AT_A_TIME, WEIGHTS_PER_TASK = 1_000_000, 50_000
 #: Columns of `Packed.node_start`.
 ENTRIES, ROWS, LOWS, GROUPS, OFFSETS, COLUMNS, VALUES = range(7)
 
@@ -66,26 +67,6 @@ class Packed(NamedTuple):
     column: NDArray[Any]
     weight: Codes
     scale: Floats
-
-
-@intrinsic
-def ones(typing_context: Any, bits: Any) -> Any:
-    """How many bits of a uint32 are 1."""
-
-    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint32(types.uint32), made
-
-
-@intrinsic
-def lowest_one(typing_context: Any, bits: Any) -> Any:
-    """The place of the lowest bit of a uint32 that is 1."""
-
-    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
-
-    return types.uint32(types.uint32), made
 
 
 def number(code: Any) -> Any:
@@ -121,18 +102,20 @@ def pack(separators: Iterable[Separators], widest: int, weights: str, run: Run |
     narrow = np.empty(0, dtype=np.uint8 if widest <= 256 else np.uint16)
     group_bits = max(0, 16 - max(1, widest).bit_length())  # a group's weights are numbered with 16 bits
 
-    def packed(s: Separators) -> tuple[Longs, Any]:
-        codes, scale = _coded(s, weights)
-        own, *arrays = _pack_node(s.features, s.row_length, s.column, codes, len(s.bias), group_bits, narrow)
-        if own[VALUES] >= 1 << 32:
+    def packed(several: list[Separators]) -> tuple[Longs, Any]:
+        together = _Together.of(several)
+        codes, scale = _coded(together, weights)
+        counts, *arrays = _pack_nodes(together, codes, group_bits, narrow)
+        if (counts[:, VALUES] >= 1 << 32).any():
             raise ValueError("a node has more than 4 billion weights")
-        return own, (*arrays, scale)
+        shift, lookup, *rest = arrays
+        return counts, (shift, lookup.reshape(-1, 2), *rest, scale)
 
     counts, parts = Growing(), [Growing() for _ in range(8)]
     counts.add(np.zeros((1, 7), dtype=np.int64))
-    for few in _few_at_a_time(separators):
-        for own, arrays in (run or Run(threads=1)).map(packed, few):
-            counts.add(own[None])
+    for many in _few_at_a_time(separators, WEIGHTS_AT_A_TIME):
+        for own, arrays in (run or Run(threads=1)).map(packed, list(_few_at_a_time(many, WEIGHTS_PER_TASK))):
+            counts.add(own)
             for part, array in zip(parts, arrays, strict=True):
                 part.add(array)
     give_back()
@@ -140,50 +123,121 @@ def pack(separators: Iterable[Separators], widest: int, weights: str, run: Run |
     return Packed(np.cumsum(counts.array(), axis=0), shift, np.full(1, group_bits, dtype=np.uint8), *rest)
 
 
-def _few_at_a_time(separators: Iterable[Separators]) -> Iterator[list[Separators]]:
+def _few_at_a_time(separators: Iterable[Separators], weights: int) -> Iterator[list[Separators]]:
     few: list[Separators] = []
     held = 0
     for s in separators:
         few.append(s)
         held += len(s.weight)
-        if held >= WEIGHTS_AT_A_TIME:
+        if held >= weights:
             yield few
             few, held = [], 0
     if few:
         yield few
 
 
-def _coded(s: Separators, weights: str) -> tuple[Codes, Floats]:
+class _Together(NamedTuple):
+    """Separators of several nodes, laid end to end.
+
+    row_start, weight_start, child_start  int64 (nodes + 1,), where the rows, weights and children of each begin
+    """
+
+    row_start: Longs
+    weight_start: Longs
+    child_start: Longs
+    features: Ints
+    row_length: Ints
+    column: Shorts
+    weight: Floats
+
+    @classmethod
+    def of(cls, several: list[Separators]) -> _Together:
+        return cls(
+            starts_of([len(s.features) for s in several]),
+            starts_of([len(s.weight) for s in several]),
+            starts_of([len(s.bias) for s in several]),
+            np.concatenate([s.features for s in several]),
+            np.concatenate([s.row_length for s in several]),
+            np.concatenate([s.column for s in several]),
+            np.concatenate([s.weight for s in several]),
+        )
+
+
+def _coded(nodes: _Together, weights: str) -> tuple[Codes, Floats]:
     """Weights in the format, and the factors of the children."""
     none = np.empty(0, dtype=np.float32)
     if weights == "float32":
-        return s.weight, none
+        return nodes.weight, none
     if weights == "float16":
         # what is larger than any float16 becomes the largest
-        return s.weight.clip(-65504, 65504).astype(np.float16).view(np.uint16), none
-    return _eighths(s.column, s.weight, len(s.bias))
+        return nodes.weight.clip(-65504, 65504).astype(np.float16).view(np.uint16), none
+    return _eighths(nodes)
 
 
 @njit(nogil=True, cache=True)
-def _eighths(column: Shorts, weight: Floats, width: int) -> tuple[NDArray[np.int8], Floats]:
-    scale = np.zeros(width, dtype=np.float32)
-    for q in range(len(weight)):
-        scale[column[q]] = max(scale[column[q]], abs(weight[q]))
-    for j in range(width):
-        scale[j] = scale[j] / np.float32(LARGEST)
-        if scale[j] == 0:
-            scale[j] = 1
+def _eighths(nodes: _Together) -> tuple[NDArray[np.int8], Floats]:
+    weight_start, child_start, column, weight = nodes.weight_start, nodes.child_start, nodes.column, nodes.weight
+    scale = np.zeros(child_start[-1], dtype=np.float32)
     codes = np.empty(len(weight), dtype=np.int8)
-    for q in range(len(weight)):
-        codes[q] = np.int8(np.rint(weight[q] / scale[column[q]]))
+    for node in range(len(weight_start) - 1):
+        own = scale[child_start[node] : child_start[node + 1]]
+        for q in range(weight_start[node], weight_start[node + 1]):
+            own[column[q]] = max(own[column[q]], abs(weight[q]))
+        for j in range(len(own)):
+            own[j] = own[j] / np.float32(LARGEST)
+            if own[j] == 0:
+                own[j] = 1
+        for q in range(weight_start[node], weight_start[node + 1]):
+            codes[q] = np.int8(np.rint(weight[q] / own[column[q]]))
     return codes, scale
+
+
+@njit(nogil=True, cache=True)
+def _pack_nodes(nodes: _Together, codes: Codes, group_bits: int, narrow: Codes) -> Any:
+    """What `Packed` keeps of several nodes: how much of each, and the arrays from `shift` to `weight` but for
+    `group_bits`, each end to end; the lookup as one row of numbers."""
+    row_start, weight_start, child_start = nodes.row_start, nodes.weight_start, nodes.child_start
+    features, row_length, column = nodes.features, nodes.row_length, nodes.column
+    count = len(row_start) - 1
+    counts, shift = np.empty((count, 7), dtype=np.int64), np.empty(count, dtype=np.uint8)
+    found = []
+    for node in range(count):
+        rows = slice(row_start[node], row_start[node + 1])
+        own = slice(weight_start[node], weight_start[node + 1])
+        width = child_start[node + 1] - child_start[node]
+        found.append(_pack_node(features[rows], row_length[rows], column[own], codes[own], width, group_bits, narrow))
+    for node in range(count):
+        counts[node], shift[node] = found[node][0], found[node][1]
+    return (
+        counts,
+        shift,
+        _end_to_end([each[2].reshape(-1) for each in found]),
+        _end_to_end([each[3] for each in found]),
+        _end_to_end([each[4] for each in found]),
+        _end_to_end([each[5] for each in found]),
+        _end_to_end([each[6] for each in found]),
+        _end_to_end([each[7] for each in found]),
+    )
+
+
+@njit(nogil=True, cache=True)
+def _end_to_end(parts: Any) -> Any:
+    size = 0
+    for part in parts:
+        size += len(part)
+    out = np.empty(size, dtype=parts[0].dtype)
+    size = 0
+    for part in parts:
+        out[size : size + len(part)] = part
+        size += len(part)
+    return out
 
 
 @njit(nogil=True, cache=True)
 def _pack_node(
     features: Ints, row_length: Ints, column: Shorts, codes: Codes, width: int, group_bits: int, narrow: Codes
 ) -> Any:
-    """What `Packed` keeps of a node: how much of each, and the arrays from `shift` to `weight` but for `group_bits`."""
+    """What `Packed` keeps of a node: how much of each, its shift, and the arrays from `lookup` to `weight`."""
     rows, entries, last = 0, 0, -1
     start = 0
     for r in range(len(features)):
@@ -243,7 +297,7 @@ def _pack_node(
             group[rows >> group_bits] = entries
         offset[rows] = entries - group[rows >> group_bits]
     counts = np.array([len(index), rows, len(low), len(group), len(offset), len(kept_column), len(kept)])
-    return counts, np.full(1, BITMAP if bitmap else shift, dtype=np.uint8), index, low, group, offset, kept_column, kept
+    return counts, BITMAP if bitmap else shift, index, low, group, offset, kept_column, kept
 
 
 def unpack(packed: Packed, node: int, bias: Floats) -> Separators:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from importlib.metadata import version
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from longtail import fit as fits
@@ -18,22 +18,23 @@ from longtail.augment.hooks import TrainingPlan
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.features.pretrained import torch_threads
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
 from longtail.learners.base import Learner
-from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
 from longtail.learners.neural.training.data import Checked, Course, Schedule, TrainingData
-from longtail.learners.neural.training.network import Network
 from longtail.learners.neural.training.task import Passes, Task, label_texts, texts_of
-from longtail.learners.neural.training.weights import fill, filled, own_randomness, weights_of
 from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.plan import Sizes, Stage
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.encoders.network import EncoderNetwork
+    from longtail.learners.neural.training.network import Network
 
 #: Documents held out to find the best epoch, at most: more would cost rare labels their only examples.
 MOST_VALID = 200
@@ -90,6 +91,8 @@ class NeuralLearner(Learner):
     #: torch, Lightning and what they import.
     libraries: ClassVar[int] = 385 << 20
     leaner: ClassVar[Mapping[str, Any]] = {"batch": 16}
+    #: Whether there are steps written down by hand for what it trains by default, see `by_hand`.
+    has_hand_written_steps: ClassVar[bool] = False
     #: Whether heads and shortlists are told of the labels' texts.
     gives_label_texts: ClassVar[bool] = False
 
@@ -161,15 +164,15 @@ class NeuralLearner(Learner):
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         run = fit.run
         texts = texts_of(corpus)
-        with run.stage("features"), torch_threads(run.workers):
+        with run.stage("features"):
             self.encoder.fit_tokeniser(self._read_words(corpus, texts), run)
             corpus = self._without_unread(corpus, run)
         train_on, fit = self._held_out(corpus, fit)
         if fit.valid is None and (self.patience or self.metric != "nDCG@5"):
             name = "patience" if self.patience else "metric"
             raise UsageError(f"{name} needs documents to check on: give validation data or set valid_share, as 0.05")
-        with run.stage("train"), own_randomness():
-            self._fit_networks(train_on, fit)
+        with run.stage("train"):
+            self._train(train_on, fit)
         self.n_labels_, self.n_features_ = corpus.n_labels, None
         return self
 
@@ -208,12 +211,23 @@ class NeuralLearner(Learner):
         held = np.sort(fit.run.rng("validation").permutation(labelled)[:count])
         return corpus.without_documents(corpus.origins()[held]), fit.with_valid(corpus.rows(held))
 
+    def _train(self, corpus: Corpus, fit: Fit) -> None:
+        """Trains all that is to be trained."""
+        from longtail.learners.neural.training.weights import own_randomness
+
+        with own_randomness():
+            self._fit_networks(corpus, fit)
+
     def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
         """Trains one network over all labels."""
         network = self.new_network(corpus.n_labels, fit.run)
         self.network_ = self.shortlist.train(self, network, Task(corpus, fit))
 
     def new_network(self, n_labels: int, run: Run, name: str = "network") -> Network:
+        import torch
+
+        from longtail.learners.neural.training.network import Network
+
         torch.manual_seed(run.seed_of(name))
         encoder: EncoderNetwork = self.encoder.network()
         return Network(encoder, self.head.network(encoder.width, encoder.word_width, n_labels))
@@ -225,6 +239,8 @@ class NeuralLearner(Learner):
         key = self.key_of(task)
         kept = fit.recall(key) if task.nested else None
         if kept is not None:
+            from longtail.learners.neural.training.weights import fill
+
             with fit.run.earlier():
                 fill(network, kept)
             network.eval()
@@ -237,6 +253,8 @@ class NeuralLearner(Learner):
             network.start(tokens, task.corpus.positives(), data.states)
         self.train_on(network, data, task, key)
         if task.nested and time.perf_counter() - begun >= fits.KEPT_FROM:
+            from longtail.learners.neural.training.weights import weights_of
+
             fit.keep(key, weights_of(network))
 
     def train_on(self, network: Network, data: TrainingData, task: Task, key: str = "") -> None:
@@ -265,11 +283,6 @@ class NeuralLearner(Learner):
             self.encoder.max_length,
             run,
         )
-        from longtail.learners.neural import by_hand
-
-        if by_hand.suits(network, data, course, hooks, run):  # type: ignore[arg-type]
-            by_hand.train(network, data, course, run)
-            return
         from longtail.learners.neural.training.trainer import train
 
         train(network, data, course, hooks, plan, run)  # type: ignore[arg-type]
@@ -314,9 +327,10 @@ class NeuralLearner(Learner):
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         """Tunes the classifier once more; encoder and label queries stay as they are, and hooks have no part in it."""
         from longtail.learners.neural.second_stage import retuned
+        from longtail.learners.neural.training.weights import own_randomness
 
         corpus = self._without_unread(corpus, fit.run)
-        with torch_threads(fit.run.workers), own_randomness():
+        with self._threads(fit.run), own_randomness():
             retuned(self, self.network_, corpus, fit.with_hooks(()), vectors)
         return self
 
@@ -342,7 +356,7 @@ class NeuralLearner(Learner):
         from longtail.learners.neural.second_stage import vectors_of_pairs
 
         tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
-        with torch_threads(run.workers):
+        with self._threads(run):
             states = self.encoder.states(self.network_.encoder, tokens, run)
             return vectors_of_pairs(self.network_, tokens, states, documents, labels, into)
 
@@ -351,12 +365,18 @@ class NeuralLearner(Learner):
         choice: LabelChoice = self.shortlist.retune_choice(self.network_, corpus, tokens)
         return choice
 
+    def _threads(self, run: Run) -> AbstractContextManager[None]:
+        """Around all arithmetic: as many threads as the run has."""
+        from longtail.features.pretrained import torch_threads
+
+        return torch_threads(run.workers)
+
     # scoring
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
         if not len(corpus):
             return Scores.empty(0, min(k, self.n_labels_))
-        with torch_threads(run.workers):
+        with self._threads(run):
             return self._score(self.encoder.tokens(texts_of(corpus), run), min(k, self.n_labels_), run)
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
@@ -369,8 +389,14 @@ class NeuralLearner(Learner):
             "labels": np.array([self.n_labels_]),
             **prefixed("encoder", self.encoder.state()),
             **prefixed("shortlist", self.shortlist.state()),
-            **prefixed("network", weights_of(self.network_)),
+            **prefixed("network", self._weights()),
         }
+
+    def _weights(self) -> dict[str, NDArray[Any]]:
+        """Those of the network that is kept."""
+        from longtail.learners.neural.training.weights import weights_of
+
+        return weights_of(self.network_)
 
     def restore(self, arrays: Arrays) -> None:
         self._restore_common(arrays)
@@ -391,6 +417,9 @@ class NeuralLearner(Learner):
         return encoder
 
     def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
+        from longtail.learners.neural.training.network import Network
+        from longtail.learners.neural.training.weights import filled
+
         def empty() -> Network:
             encoder: EncoderNetwork = self.encoder.network()
             return Network(encoder, self.shortlist.kept_head(self, encoder, n_labels))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
     from longtail.run import Run
@@ -63,6 +63,36 @@ def thread_map(
         if failures:
             raise failures[0]
     return results  # type: ignore[return-value]
+
+
+class Crew:
+    """Threads that stay, for tasks so short that to start threads for them would take as long."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._others = ThreadPoolExecutor(workers - 1) if workers > 1 else None
+
+    def do(self, tasks: Sequence[Callable[[], object]]) -> None:
+        """All of the tasks, the first of them in this thread; the first failure is raised when all have ended."""
+        if self._others is None:
+            for task in tasks:
+                task()
+            return
+        futures = [self._others.submit(task) for task in tasks[1:]]
+        try:
+            for task in tasks[:1]:
+                task()
+        finally:
+            wait(futures)
+        for future in futures:
+            future.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._others is not None:
+            self._others.shutdown()
 
 
 @dataclass(frozen=True)

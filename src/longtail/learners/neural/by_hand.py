@@ -14,6 +14,8 @@ import math
 import shutil
 import sys
 import time
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,9 +39,12 @@ from longtail.part import Arrays
 from longtail.run import Hardware
 
 if TYPE_CHECKING:
+    from longtail.engines.local import Crew
     from longtail.features.tokens import Tokens
     from longtail.learners.neural.short_text import ShortTextLearner
 
+#: Pieces that the rows of a step are cut into, at most: more are too short for threads.
+MOST_PIECES = 4
 #: Where Linux shows devices that torch may know: those of Nvidia, AMD and Intel, and Windows' beneath it.
 DEVICES = ("nvidiactl", "nvidia0", "kfd", "dri", "accel", "dxg")
 
@@ -62,12 +67,12 @@ def _accelerator() -> bool:
 def train(learner: ShortTextLearner, task: Task) -> SummedWords:
     """What is kept of the trained network; a run that was cut goes on from its last checkpoint."""
     run = task.fit.run
-    schedule, key = learner.schedule_of(task), learner.key_of(task)
+    key = learner.key_of(task)
     tokens = learner.encoder.tokens(texts_of(task.corpus), run, keep=True)
-    with blas_threads(run.workers), contextlib.ExitStack() as stack:
-        steps = _Steps(learner, task, tokens, schedule)
+    with blas_threads(run.workers), run.crew() as crew, contextlib.ExitStack() as stack:
+        steps = _Steps(learner, task, tokens, crew)
         kept = _Kept(run.checkpoints / key if run.checkpoints is not None and key else None, steps)
-        share = Share(start=steps.done)
+        schedule, share = steps.schedule, Share(start=steps.done)
         batches = Batches(tokens, steps.choice, schedule.batch, seed=schedule.seed, share=share)
         bar = stack.enter_context(run.bar(task.title, schedule.steps))
         with run.earlier() if steps.done else contextlib.nullcontext():
@@ -137,15 +142,17 @@ class _Kept:
 class _Steps:
     """Steps of the optimiser, one after the other."""
 
-    def __init__(self, learner: ShortTextLearner, task: Task, tokens: Tokens, schedule: Schedule) -> None:
+    def __init__(self, learner: ShortTextLearner, task: Task, tokens: Tokens, crew: Crew) -> None:
         assert task.facts is not None
-        texts, self.idf = task.facts.texts, learner.encoder.idf_
-        self.schedule, self.done, self.choice = schedule, 0, learner.shortlist.choice(task.corpus)
+        texts, self.idf, self.crew = task.facts.texts, learner.encoder.idf_, crew
+        self.schedule: Schedule = learner.schedule_of(task)
+        self.done, self.choice = 0, learner.shortlist.choice(task.corpus)
         self.dropout: float = learner.encoder.dropout
         self.documents = Bags.of(tokens, self.idf)
         self.labels = Bags(texts.indptr.astype(np.int64), texts.indices.astype(np.int64), texts.data.astype(np.float32))
         self.weights = _begun(learner, task, self.labels)
-        self.rates = (schedule.word_rate, schedule.label_rate, schedule.label_rate, schedule.rate)
+        layers, words, labels = self.schedule.rate, self.schedule.word_rate, self.schedule.label_rate
+        self.rates = (words, labels, labels, layers)
         self.tables = [Tables(each, np.zeros_like(each), np.zeros_like(each)) for each in self.weights]
         self.places = np.full(len(self.weights.words), -1, dtype=np.int32)
         self.rooms: dict[str, NDArray[np.float32]] = {}
@@ -173,9 +180,8 @@ class _Steps:
         """One step on some documents."""
         labels, pairs, weights = self.choice.pairs(rows, rng)
         size, own, gates = np.float32(len(rows)), self.weights.own, _open(self.weights.gates)
-        documents = self._sums("documents", self.documents, rows)
+        documents, texts = self._sums(rows, labels)
         kept = self._dropped(documents)
-        texts = self._sums("texts", self.labels, labels)
         vectors = self._room("vectors", texts.shape)
         _join(texts, own, labels, gates, vectors)
         wrong = np.matmul(documents, vectors.T, out=self._room("wrong", (len(rows), len(labels))))
@@ -204,11 +210,21 @@ class _Steps:
         values *= kept
         return kept
 
-    def _sums(self, name: str, bags: Bags, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(len(rows), D): the sums of the word vectors of some texts."""
-        made = self._room(name, (len(rows), self.weights.words.shape[1]))
-        bags.sums(rows, self.weights.words, made)
-        return made
+    def _pieces(self, count: int) -> list[slice]:
+        """So many rows, some for each thread: what becomes of one depends on no other."""
+        bounds = np.linspace(0, count, min(MOST_PIECES, self.crew.workers) + 1).astype(int).tolist()
+        return [slice(*piece) for piece in pairwise(bounds)]
+
+    def _sums(self, rows: Longs, labels: Longs) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(len(rows), D) of documents and of labels: the sums of the word vectors of their texts."""
+        words = self.weights.words
+        documents, texts = (
+            self._room(name, (len(some), words.shape[1])) for name, some in (("documents", rows), ("texts", labels))
+        )
+        tasks = [partial(self.documents.sums, rows[at], words, documents[at]) for at in self._pieces(len(rows))]
+        tasks += [partial(self.labels.sums, labels[at], words, texts[at]) for at in self._pieces(len(labels))]
+        self.crew.do(tasks)
+        return documents, texts
 
     def _of_words(self, rows: Longs, labels: Longs, of_documents: Floats, of_texts: Floats) -> tuple[Longs, Floats]:
         """The words of some documents and labels, each once, and their gradients."""
@@ -217,9 +233,14 @@ class _Steps:
         count = _number(self.documents, rows, self.places, found, 0)
         count = _number(self.labels, labels, self.places, found, count)
         made = self._room("of words", (count, self.weights.words.shape[1]))
+        pieces = min(MOST_PIECES, self.crew.workers)
+
+        def hand_on(piece: int) -> None:
+            _hand_on(self.documents, rows, self.places, of_documents, made, piece, pieces)
+            _hand_on(self.labels, labels, self.places, of_texts, made, piece, pieces)
+
         made.fill(0)
-        _hand_on(self.documents, rows, self.places, of_documents, made)
-        _hand_on(self.labels, labels, self.places, of_texts, made)
+        self.crew.do([partial(hand_on, piece) for piece in range(pieces)])
         self.places[found[:count]] = -1
         return found[:count], made
 
@@ -227,12 +248,15 @@ class _Steps:
         """A step of Adam on the rows that have a gradient, all held to the largest norm together."""
         clip, self.done = self.schedule.clip, self.done + 1
         norm = math.sqrt(sum(_square(values) for _, values in gradients)) if clip else 0.0
-        factor = self.schedule.factor(self.done - 1)
+        factor, tasks = self.schedule.factor(self.done - 1), []
         for number, (rows, values) in enumerate(gradients):
             if clip and norm + 1e-6 > clip:
                 np.multiply(values, np.float32(clip / (norm + 1e-6)), out=values)
             decay = self.schedule.decay if number == 3 else 0.0  # of the gates
-            update_rows(self.tables[number], rows, values, Pace(self.done, self.rates[number] * factor, decay))
+            pace = Pace(self.done, self.rates[number] * factor, decay)
+            tasks += [partial(update_rows, self.tables[number], rows[at], values[at], pace)
+                      for at in self._pieces(len(rows))]  # fmt: skip
+        self.crew.do(tasks)
 
     def _room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Room for numbers, the same one at every step."""
@@ -250,9 +274,8 @@ def _open(gates: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _square(values: Floats) -> float:
-    """The sum of squares."""
-    flat = values.reshape(-1)
-    return float(np.dot(flat, flat))
+    """The sum of squares, however many threads there are."""
+    return float(np.einsum("ij,ij->i", values, values).sum(dtype=np.float64))
 
 
 @njit(nogil=True, cache=True)
@@ -278,13 +301,16 @@ def _number(bags: Bags, rows: Longs, places: Ints, found: Longs, count: int) -> 
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _hand_on(bags: Bags, rows: Longs, places: Ints, gradient: Floats, out: Floats) -> None:
-    """Adds to each word's gradient that of the texts it is in."""
+def _hand_on(bags: Bags, rows: Longs, places: Ints, gradient: Floats, out: Floats, piece: int, pieces: int) -> None:
+    """Adds to each word's gradient that of the texts it is in, for every so many words."""
     start, word, weight = bags.start, bags.word, bags.weight
     for i in range(len(rows)):
         g = gradient[i]
         for e in range(start[rows[i]], start[rows[i] + 1]):
-            o, by = out[places[word[e]]], weight[e]
+            place = places[word[e]]
+            if place % pieces != piece:
+                continue
+            o, by = out[place], weight[e]
             for j in range(len(g)):
                 o[j] += by * g[j]
 

@@ -73,19 +73,21 @@ class Crew:
         self._others = ThreadPoolExecutor(workers - 1) if workers > 1 else None
 
     def do(self, tasks: Sequence[Callable[[], object]]) -> None:
-        """All of the tasks, the first of them in this thread; the first failure is raised when all have ended."""
-        if self._others is None:
-            for task in tasks:
+        """All of the tasks, some of them in this thread; a failure is raised when all that had begun have ended."""
+        left = iter(tasks)
+
+        def work() -> None:
+            for task in left:
                 task()
-            return
-        futures = [self._others.submit(task) for task in tasks[1:]]
+
+        count = min(self.workers, len(tasks)) - 1
+        others = [] if self._others is None else [self._others.submit(work) for _ in range(count)]
         try:
-            for task in tasks[:1]:
-                task()
+            work()
         finally:
-            wait(futures)
-        for future in futures:
-            future.result()
+            wait(others)
+        for other in others:
+            other.result()
 
     def __enter__(self) -> Self:
         return self

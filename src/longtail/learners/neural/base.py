@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from longtail import fit as fits
 from longtail.augment.base import LabelVectors
-from longtail.augment.hooks import TrainingPlan
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -24,8 +23,8 @@ from longtail.learners.base import Learner
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
-from longtail.learners.neural.training.data import Checked, Course, Schedule, TrainingData
-from longtail.learners.neural.training.task import Passes, Task, label_texts, texts_of
+from longtail.learners.neural.training.data import Schedule, TrainingData
+from longtail.learners.neural.training.task import Passes, Task, texts_of
 from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.plan import Sizes, Stage
 from longtail.registry import build, config_of, name_of
@@ -232,7 +231,6 @@ class NeuralLearner(Learner):
         encoder: EncoderNetwork = self.encoder.network()
         return Network(encoder, self.head.network(encoder.width, encoder.word_width, n_labels))
 
-    # training one network
     def train_network(self, network: Network, task: Task) -> None:
         """Trains a network in place, or gives it the weights it had when a run that was killed had finished it."""
         fit = task.fit
@@ -248,7 +246,7 @@ class NeuralLearner(Learner):
         begun = time.perf_counter()
         tokens = self.encoder.tokens(texts_of(task.corpus), fit.run, keep=True)
         assert task.choice is not None
-        data = TrainingData(tokens, task.choice, self._states(network, tokens, fit.run))
+        data = TrainingData(tokens, task.choice, self.states_of(network, tokens, fit.run))
         if self.starts_from_documents:
             network.start(tokens, task.corpus.positives(), data.states)
         self.train_on(network, data, task, key)
@@ -259,33 +257,9 @@ class NeuralLearner(Learner):
 
     def train_on(self, network: Network, data: TrainingData, task: Task, key: str = "") -> None:
         """The training itself, on data that is made already."""
-        corpus, fit = task.corpus, task.fit
-        run, hooks = fit.run, list(fit.hooks)
-        if fit.valid is not None:
-            tokens = self.encoder.tokens(texts_of(fit.valid), run, keep=True)
-            data.valid = Checked(fit.valid, tokens, self._states(network, tokens, run))
-        schedule = self.schedule_of(task)
-        course = Course(
-            schedule,
-            epochs=-(-schedule.steps // self._steps_per_epoch(task)),
-            metric=self.metric,
-            patience=self.patience,
-            average_from=None if self.average is None else int(self.average * schedule.steps),
-            average_every=self.average_every,
-            title=task.title,
-            checkpoints=None if run.checkpoints is None or not key else run.checkpoints / key,
-        )
-        plan = TrainingPlan(
-            corpus,
-            network.encoder.layers,
-            schedule.steps,
-            self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
-            self.encoder.max_length,
-            run,
-        )
-        from longtail.learners.neural.training.trainer import train
+        from longtail.learners.neural.training.one_training import train_on
 
-        train(network, data, course, hooks, plan, run)  # type: ignore[arg-type]
+        train_on(self, network, data, task, key)
 
     def key_of(self, task: Task) -> str:
         """A name that only the same training on the same data with the same programs has."""
@@ -296,13 +270,13 @@ class NeuralLearner(Learner):
         machine = [hardware.devices, hardware.nodes, hardware.precision]
         return task.fit.key([config_of(self), task.title, task.passes, task.begun_with, machine, programs], task.corpus)
 
-    def _steps_per_epoch(self, task: Task) -> int:
+    def steps_per_epoch(self, task: Task) -> int:
         hardware = task.fit.run.hardware
         batches = -(-len(task.corpus) // self.batch)
         return -(-batches // (hardware.devices * hardware.nodes))
 
     def schedule_of(self, task: Task) -> Schedule:
-        per_epoch = self._steps_per_epoch(task)
+        per_epoch = self.steps_per_epoch(task)
         if self.steps is not None and task.passes is None:
             steps = self.steps
         else:
@@ -320,7 +294,7 @@ class NeuralLearner(Learner):
             seed=task.fit.run.seed_of("batches"),
         )
 
-    def _states(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
+    def states_of(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
         return self.encoder.states(network.encoder, tokens, run)
 
     # the second stage
@@ -362,8 +336,7 @@ class NeuralLearner(Learner):
 
     def retune_choice(self, corpus: Corpus, tokens: Tokens, run: Run) -> LabelChoice:
         """Which labels the loss of the second stage is taken over."""
-        choice: LabelChoice = self.shortlist.retune_choice(self.network_, corpus, tokens)
-        return choice
+        return self.shortlist.retune_choice(self.network_, corpus, tokens)
 
     def _threads(self, run: Run) -> AbstractContextManager[None]:
         """Around all arithmetic: as many threads as the run has."""
@@ -380,8 +353,7 @@ class NeuralLearner(Learner):
             return self._score(self.encoder.tokens(texts_of(corpus), run), min(k, self.n_labels_), run)
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
-        found: Scores = self.shortlist.best(self.network_, tokens, self.n_labels_, k)
-        return found
+        return self.shortlist.best(self.network_, tokens, self.n_labels_, k)
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:

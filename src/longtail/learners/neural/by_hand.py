@@ -15,7 +15,6 @@ import shutil
 import sys
 import time
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from longtail.features.tokens import Tokens
     from longtail.learners.neural.short_text import ShortTextLearner
 
-#: Pieces that the rows of a step are cut into, at most: more are too short for threads.
-MOST_PIECES = 4
+#: Numbers that a thread works on at a time, at least, and pieces of a step, at most.
+PIECE, MOST_PIECES = 1 << 17, 16
 #: Where Linux shows devices that torch may know: those of Nvidia, AMD and Intel, and Windows' beneath it.
 DEVICES = ("nvidiactl", "nvidia0", "kfd", "dri", "accel", "dxg")
 
@@ -69,7 +68,7 @@ def train(learner: ShortTextLearner, task: Task) -> SummedWords:
     run = task.fit.run
     key = learner.key_of(task)
     tokens = learner.encoder.tokens(texts_of(task.corpus), run, keep=True)
-    with blas_threads(run.workers), run.crew() as crew, contextlib.ExitStack() as stack:
+    with blas_threads(1), run.crew() as crew, contextlib.ExitStack() as stack:
         steps = _Steps(learner, task, tokens, crew)
         kept = _Kept(run.checkpoints / key if run.checkpoints is not None and key else None, steps)
         schedule, share = steps.schedule, Share(start=steps.done)
@@ -179,26 +178,37 @@ class _Steps:
     def take(self, rows: NDArray[np.int64], rng: np.random.Generator) -> None:
         """One step on some documents."""
         labels, pairs, weights = self.choice.pairs(rows, rng)
-        size, own, gates = np.float32(len(rows)), self.weights.own, _open(self.weights.gates)
-        documents, texts = self._sums(rows, labels)
+        gates, own, bias = _open(self.weights.gates), self.weights.own, self.weights.bias[labels, 0]
+        documents, texts, vectors = self._vectors(rows, labels, gates)
         kept = self._dropped(documents)
-        vectors = self._room("vectors", texts.shape)
-        _join(texts, own, labels, gates, vectors)
-        wrong = np.matmul(documents, vectors.T, out=self._room("wrong", (len(rows), len(labels))))
-        one_of(np.subtract(-self.weights.bias[labels, 0], wrong, out=wrong))
+        wrong = self._room("wrong", (len(rows), len(labels)))
+        of_vectors, of_own = self._room("of vectors", texts.shape), self._room("of own", texts.shape)
+        of_documents, of_bias = self._room("of documents", documents.shape), self._room("of bias", (len(labels), 1))
+        of_labels, of_rows = self._pieces(wrong.size, len(labels)), self._pieces(wrong.size, len(rows))
+        of_gates = np.zeros((len(of_labels), *gates.shape), dtype=np.float32)
+
+        def expect(at: slice) -> None:
+            np.matmul(documents[at], vectors.T, out=wrong[at])
+            one_of(np.subtract(-bias, wrong[at], out=wrong[at]))
+
+        def learn_rows(at: slice) -> None:
+            np.matmul(wrong[at], vectors, out=of_documents[at])
+            of_documents[at] *= 1 if kept is None else kept[at]
+            of_documents[at] /= np.float32(len(rows))
+
+        def learn_labels(at: slice, of_gates: NDArray[np.float32]) -> None:
+            np.matmul(wrong[:, at].T, documents, out=of_vectors[at])
+            np.divide(wrong[:, at].sum(axis=0), np.float32(len(rows)), out=of_bias[at, 0])
+            _part(of_vectors[at], texts[at], own, labels[at], gates, of_own[at], of_gates)  # becomes that of texts
+
+        self.crew.do([partial(expect, at) for at in of_rows])
         _compare(wrong, *pairs, weights)
-        of_documents = np.matmul(wrong, vectors, out=self._room("of documents", documents.shape))
-        if kept is not None:
-            of_documents *= kept
-        of_documents /= size
-        of_bias = wrong.sum(axis=0)[:, None] / size
-        documents /= size
-        of_vectors = np.matmul(wrong.T, documents, out=vectors)
-        of_own, of_gates = self._room("of own", texts.shape), np.zeros_like(gates)
-        _part(of_vectors, texts, own, labels, gates, of_own, of_gates)  # what is of vectors becomes what is of texts
+        documents /= np.float32(len(rows))
+        self.crew.do([*(partial(learn_labels, *each) for each in zip(of_labels, of_gates, strict=True)),
+                      *(partial(learn_rows, at) for at in of_rows)])  # fmt: skip
         found, of_words = self._of_words(rows, labels, of_documents, of_vectors)
-        of_gates *= gates * (1 - gates)
-        self._update([(found, of_words), (labels, of_own), (labels, of_bias), (np.arange(2), of_gates)])
+        together = of_gates.sum(axis=0) * gates * (1 - gates)
+        self._update([(found, of_words), (labels, of_own), (labels, of_bias), (np.arange(2), together)])
 
     def _dropped(self, values: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """Dropout, as `blocks.drop`, in place: what the values were multiplied by."""
@@ -210,21 +220,28 @@ class _Steps:
         values *= kept
         return kept
 
-    def _pieces(self, count: int) -> list[slice]:
-        """So many rows, some for each thread: what becomes of one depends on no other."""
-        bounds = np.linspace(0, count, min(MOST_PIECES, self.crew.workers) + 1).astype(int).tolist()
-        return [slice(*piece) for piece in pairwise(bounds)]
+    def _pieces(self, size: int, rows: int) -> list[slice]:
+        """Rows in pieces for threads, which follow from the size of the work alone: matrix products round by shape."""
+        count = min(rows, MOST_PIECES, -(-size // PIECE))
+        return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
 
-    def _sums(self, rows: Longs, labels: Longs) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(len(rows), D) of documents and of labels: the sums of the word vectors of their texts."""
-        words = self.weights.words
-        documents, texts = (
-            self._room(name, (len(some), words.shape[1])) for name, some in (("documents", rows), ("texts", labels))
-        )
-        tasks = [partial(self.documents.sums, rows[at], words, documents[at]) for at in self._pieces(len(rows))]
-        tasks += [partial(self.labels.sums, labels[at], words, texts[at]) for at in self._pieces(len(labels))]
-        self.crew.do(tasks)
-        return documents, texts
+    def _vectors(self, rows: Longs, labels: Longs, gates: Floats) -> tuple[NDArray[np.float32], ...]:
+        """(len(rows), D) of documents and (len(labels), D) of labels' texts, sums of word vectors; labels' vectors."""
+        words, own = self.weights.words, self.weights.own
+        documents = self._room("documents", (len(rows), words.shape[1]))
+        texts, vectors = (self._room(name, (len(labels), words.shape[1])) for name in ("texts", "vectors"))
+
+        def read_labels(at: slice) -> None:
+            self.labels.sums(labels[at], words, texts[at])
+            _join(texts[at], own, labels[at], gates, vectors[at])
+
+        def read_documents(at: slice) -> None:
+            self.documents.sums(rows[at], words, documents[at])
+
+        # documents are longer than labels' texts
+        tasks = [partial(read_documents, at) for at in self._pieces(4 * documents.size, len(rows))]
+        self.crew.do(tasks + [partial(read_labels, at) for at in self._pieces(texts.size, len(labels))])
+        return documents, texts, vectors
 
     def _of_words(self, rows: Longs, labels: Longs, of_documents: Floats, of_texts: Floats) -> tuple[Longs, Floats]:
         """The words of some documents and labels, each once, and their gradients."""
@@ -233,7 +250,7 @@ class _Steps:
         count = _number(self.documents, rows, self.places, found, 0)
         count = _number(self.labels, labels, self.places, found, count)
         made = self._room("of words", (count, self.weights.words.shape[1]))
-        pieces = min(MOST_PIECES, self.crew.workers)
+        pieces = min(4, self.crew.workers)  # each word's sum is one thread's, in the same order
 
         def hand_on(piece: int) -> None:
             _hand_on(self.documents, rows, self.places, of_documents, made, piece, pieces)
@@ -255,7 +272,7 @@ class _Steps:
             decay = self.schedule.decay if number == 3 else 0.0  # of the gates
             pace = Pace(self.done, self.rates[number] * factor, decay)
             tasks += [partial(update_rows, self.tables[number], rows[at], values[at], pace)
-                      for at in self._pieces(len(rows))]  # fmt: skip
+                      for at in self._pieces(values.size, len(rows))]  # fmt: skip
         self.crew.do(tasks)
 
     def _room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -222,3 +223,26 @@ def test_a_stage_within_a_stage_counts_once() -> None:
     assert sum(run.seconds.values()) <= time.perf_counter() - start
     assert run.seconds["cluster"] >= 0.03
     assert 0.01 <= run.seconds["train"] < 0.03
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_crew_does_all_tasks(workers: int) -> None:
+    done: list[int] = []
+    with Run(threads=workers).crew() as crew:
+        for count in (0, 1, 2, 20):
+            done.clear()
+            crew.do([partial(done.append, number) for number in range(count)])
+            assert sorted(done) == list(range(count))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_crew_raises_what_a_task_raises(workers: int) -> None:
+    def fail() -> None:
+        raise ValueError("this one")
+
+    with Run(threads=workers).crew() as crew:
+        with pytest.raises(ValueError, match="this one"):
+            crew.do([fail] * 4)
+        done: list[int] = []
+        crew.do([partial(done.append, 1)])
+        assert done == [1], "and goes on"

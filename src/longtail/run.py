@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from longtail.engines.base import Engine
-from longtail.engines.local import LocalEngine, thread_map
+from longtail.engines.local import Crew, LocalEngine, thread_map
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -220,6 +220,10 @@ class Run:
     ) -> list[Result]:
         """function over tasks on the run's threads, results in task order; the costliest tasks start first."""
         return thread_map(function, tasks, workers=self.tasks, cost=cost, run=self, title=title)
+
+    def crew(self) -> Crew:
+        """The run's threads for many short tasks, one after the other: `with run.crew() as crew: crew.do(tasks)`."""
+        return Crew(self.tasks)
 
     def map_shared(
         self,

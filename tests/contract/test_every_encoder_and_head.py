@@ -34,10 +34,12 @@ from test_every_learner import check_scores, same_arrays
 from longtail.capabilities import SPACES
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Encoder
+from longtail.learners.neural.encoders.network import EncoderNetwork
 from longtail.learners.neural.encoders.short import ShortTextEncoder
-from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
+from longtail.learners.neural.heads.base import Head, LabelFacts
 from longtail.learners.neural.heads.label_text import LabelText
+from longtail.learners.neural.heads.network import HeadNetwork
 from longtail.learners.neural.training.batches import Batch, token_tensors
 from longtail.registry import build, config_of, entries
 from longtail.run import Run

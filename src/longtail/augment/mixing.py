@@ -22,7 +22,7 @@ from longtail.registry import name_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from longtail.learners.neural.encoders.base import EncoderNetwork
+    from longtail.learners.neural.encoders.network import EncoderNetwork
     from longtail.learners.neural.training.batches import Batch
     from longtail.learners.neural.training.network import Network
 

@@ -7,15 +7,13 @@ as all.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longtail.arrays import Bools, Floats, Ints, Longs, njit
+from longtail.blas import blas_threads
 from longtail.run import Run
 from longtail.sparse import starts_of
 
@@ -53,7 +51,8 @@ class Neighbours:
         if len(given) == 0 or len(self._vectors) == 0:
             return np.full((len(given), k), -1, dtype=np.int32), np.zeros((len(given), k), dtype=np.float32)
         given = _unit(given)
-        with _one_blas_thread():
+        # blocks are shared out between threads already; and sums split by threads would round by their number
+        with blas_threads(1):
             blocks = [given[start : start + QUERY_BLOCK] for start in range(0, len(given), QUERY_BLOCK)]
             parts = self._run.map(lambda block: self._block(block, k), blocks)
         return np.concatenate([ids for ids, _ in parts]), np.concatenate([values for _, values in parts])
@@ -216,15 +215,3 @@ def _unit(vectors: Floats) -> Floats:
     lengths[lengths == 0] = 1
     vectors /= lengths[:, None]
     return vectors
-
-
-def _one_blas_thread() -> AbstractContextManager[Any]:
-    """Blocks are shared out between threads already; and sums that are split by threads would round by their number."""
-    return _blas().limit(limits=1, user_api="blas")
-
-
-@cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
     from longtail.run import Run
@@ -63,6 +63,38 @@ def thread_map(
         if failures:
             raise failures[0]
     return results  # type: ignore[return-value]
+
+
+class Crew:
+    """Threads that stay, for tasks so short that to start threads for them would take as long."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._others = ThreadPoolExecutor(workers - 1) if workers > 1 else None
+
+    def do(self, tasks: Sequence[Callable[[], object]]) -> None:
+        """All of the tasks, some of them in this thread; a failure is raised when all that had begun have ended."""
+        left = iter(tasks)
+
+        def work() -> None:
+            for task in left:
+                task()
+
+        count = min(self.workers, len(tasks)) - 1
+        others = [] if self._others is None else [self._others.submit(work) for _ in range(count)]
+        try:
+            work()
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._others is not None:
+            self._others.shutdown()
 
 
 @dataclass(frozen=True)

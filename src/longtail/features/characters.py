@@ -56,9 +56,7 @@ def dependent() -> NDArray[np.bool_]:
 def _tables() -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     table = word_table().copy()
     depends = np.zeros(CODE_POINTS, dtype=bool)
-    for point in range(0x0300, CODE_POINTS):
-        if 0x20000 <= point < 0xE0000:  # ideographs and nothing else
-            continue
+    for point in (*range(0x0300, 0x20000), *range(0xE0000, 0xF0000)):  # ideographs between, private ones behind
         if unicodedata.category(chr(point)) in ("Mn", "Mc"):
             table[point] = point
             depends[point] = unicodedata.combining(chr(point)) != 0

@@ -80,8 +80,9 @@ def word_table() -> NDArray[np.int32]:
     if every[CASED:].lower() != every[CASED:]:
         raise RuntimeError("this interpreter's Unicode has letters with a case beyond U+1FFFF")
     lower = points.astype(np.int32)
-    # Special letters never reach the table; their own number is as good as any.
-    lower[:CASED] = [ord(low) if len(low := c.lower()) == 1 else ord(c) for c in every[:CASED]]
+    # All at once, for single letters take long. Special ones never reach the table; one character is as good as any.
+    cased = every[:CASED].translate({ord(letter): letter.lower()[:1] for letter in SPECIAL})
+    lower[:CASED] = np.frombuffer(cased.lower().encode("utf-32-le", "surrogatepass"), dtype="<u4")
     table = np.where(is_word[lower], lower, 0).astype(np.int32)
     table.flags.writeable = False
     return table

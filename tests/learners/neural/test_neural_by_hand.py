@@ -15,6 +15,7 @@ pytest.importorskip("lightning")
 from short_text_cases import LABEL_TEXT, QUICK, WEIGHTED, titles  # noqa: E402
 
 from longtail.corpus import Corpus  # noqa: E402
+from longtail.fit import Fit  # noqa: E402
 from longtail.learners.neural import by_hand  # noqa: E402
 from longtail.learners.neural.memory import goes_by_hand  # noqa: E402
 from longtail.learners.neural.training import checkpoints  # noqa: E402
@@ -111,6 +112,61 @@ def test_no_gradient_of_masked_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(learnt(config, corpus), learnt(config, replace(corpus, Y=Y))) and seen == [True, True]
 
 
+def test_the_same_bytes_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_hand, "PIECE", 50)
+    seen = ways(monkeypatch)
+    one, other = (build(DECAF).fit(titles(), run=Run(seed=3, threads=threads)) for threads in (1, 3))
+    assert same(one.state(), other.state()) and seen == [True, True]  # type: ignore[attr-defined]
+
+
+def test_labels_that_start_from_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ways(monkeypatch)
+    config = {**DECAF, "head": {**LABEL_TEXT, "start": "text"}}
+    one = learnt(config, titles())
+    monkeypatch.setattr(by_hand, "suits", lambda *given: False)
+    other = learnt(config, titles())
+    assert seen == [True]
+    for name in one:
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-3, atol=2e-5, err_msg=name)
+
+
+def test_a_second_stage_behind_it() -> None:
+    """What was trained without torch becomes a network of torch's, and is scored as it was tuned."""
+    learner: Any = build(DECAF).fit(titles(), run=Run(seed=3, threads=1))
+    before = learner.state()
+    first = learner.score(titles(), 3)
+    learner.retune(titles(), Fit.of(Run(seed=3, threads=1)))
+    after = learner.state()
+    assert same({"words": before["network.encoder.words.weight"]}, {"words": after["network.encoder.words.weight"]})
+    assert not same(before, after)
+    again: Any = build(DECAF)
+    again.restore(after)
+    one, other = learner.score(titles(), 3), again.score(titles(), 3)
+    assert one.values.tobytes() == other.values.tobytes() != first.values.tobytes()
+
+
+def test_scores_as_torch_scores() -> None:
+    learner: Any = build(DECAF).fit(titles(), run=Run(seed=3, threads=1))
+    tokens = learner.encoder.tokens(titles().texts, Run())
+    wanted = learner.shortlist.best(learner.network_, tokens, learner.n_labels_, 4)
+    found = learner.score(titles(), 4)
+    np.testing.assert_allclose(found.values, wanted.values, rtol=1e-4)
+    assert (found.ids == wanted.ids).mean() > 0.95, "but for ties"
+
+
+def test_weights_of_a_file_are_checked() -> None:
+    learner: Any = build(DECAF).fit(titles(), run=Run(seed=3, threads=1))
+    kept = learner.state()
+    for name in ("words.weight", "idf"):
+        with pytest.raises(ValueError, match="must be"):
+            build(DECAF).restore({**kept, f"network.encoder.{name}": kept[f"network.encoder.{name}"][:-1]})
+    for name, array in (("vectors.weight", np.zeros((1, 24), np.float32)), ("bias.weight", np.zeros(3, np.float64))):
+        with pytest.raises(ValueError, match="not float32"):
+            build(DECAF).restore({**kept, f"network.head.{name}": array})
+    with pytest.raises(ValueError, match="missing or too many"):
+        build(DECAF).restore({name: array for name, array in kept.items() if name != "network.head.bias.weight"})
+
+
 @pytest.mark.parametrize("at", [1, 5, 7])
 def test_goes_on_where_it_was_cut(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = {**DECAF, "least_steps": 9}
@@ -134,7 +190,7 @@ def test_goes_on_where_it_was_cut(at: int, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_not_imported() -> None:
-    """Lightning and torch's compiler, each of which takes seconds to import."""
+    """Neither Lightning nor torch, which take seconds to import: fit, keep, restore and score do without."""
     import os
     import subprocess
     import sys
@@ -144,9 +200,12 @@ def test_what_is_not_imported() -> None:
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from short_text_cases import LABEL_TEXT, QUICK, titles\n"
         "from longtail.registry import build\n"
-        "build({**QUICK, 'part': 'decaf', 'head': LABEL_TEXT}).fit(titles())\n"
-        "assert 'torch' in sys.modules\n"
-        "print([name for name in ('lightning', 'torch._dynamo', 'sympy') if name in sys.modules])\n"
+        "learner, again = (build({**QUICK, 'part': 'decaf', 'head': LABEL_TEXT}) for _ in range(2))\n"
+        "again.restore(learner.fit(titles()).state())\n"
+        "one, other = (made.score(titles(), 3) for made in (learner, again))\n"
+        "assert one.ids.tobytes() == other.ids.tobytes() and one.values.tobytes() == other.values.tobytes()\n"
+        "print([name for name in ('lightning', 'torch') if name in sys.modules])\n"
+        "assert again.network_.head.bias.weight.numel() == titles().n_labels, 'a network for whoever wants one'\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)

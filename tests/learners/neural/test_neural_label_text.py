@@ -16,10 +16,11 @@ from short_text_cases import ONE, WEIGHTED, titles  # noqa: E402
 from longtail.augment.gandalf import Gandalf  # noqa: E402
 from longtail.graphs.label_walk import label_graph, propagation  # noqa: E402
 from longtail.learners.neural.decaf import Decaf  # noqa: E402
-from longtail.learners.neural.heads import label_text  # noqa: E402
+from longtail.learners.neural.heads import label_text_network  # noqa: E402
 from longtail.learners.neural.heads.base import LabelFacts  # noqa: E402
-from longtail.learners.neural.heads.label_text import LabelText, LabelTextNetwork  # noqa: E402
-from longtail.learners.neural.heads.pooled import PooledNetwork  # noqa: E402
+from longtail.learners.neural.heads.label_text import LabelText  # noqa: E402
+from longtail.learners.neural.heads.label_text_network import LabelTextNetwork  # noqa: E402
+from longtail.learners.neural.heads.pooled_network import PooledNetwork  # noqa: E402
 from longtail.sparse import unit_rows  # noqa: E402
 
 #: Words of width 2, and texts of two labels: the first word alone, and 0.6 of the first and 0.8 of the second.
@@ -197,7 +198,7 @@ class TestFolded:
         ],
     )
     def test_the_same_logits(self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(label_text, "CHUNK", 7)
+        monkeypatch.setattr(label_text_network, "CHUNK", 7)
         about = random_labels()
         vectors = torch.randn(9, 4, generator=torch.Generator().manual_seed(1))
         network = bound(about, words=vectors, width=4, own=torch.randn(20, 4), **options)

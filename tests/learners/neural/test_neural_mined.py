@@ -14,7 +14,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from short_text_cases import LEARNERS, ONE, titles  # noqa: E402
 
-from longtail.learners.neural.encoders.base import EncoderNetwork  # noqa: E402
+from longtail.learners.neural.encoders.network import EncoderNetwork  # noqa: E402
 from longtail.learners.neural.encoders.short import WeightedBag  # noqa: E402
 from longtail.learners.neural.heads.pooled import Pooled  # noqa: E402
 from longtail.learners.neural.shortlists.base import Children, ListedLabels, SharedLabels  # noqa: E402

@@ -108,7 +108,7 @@ class TestEpochs:
         found: dict[str, int] = {}
 
         def train(learner: Any, network: Any, data: Any, task: Any, key: str = "") -> None:
-            found[task.title] = learner.schedule_of(task).steps // learner._steps_per_epoch(task)
+            found[task.title] = learner.schedule_of(task).steps // learner.steps_per_epoch(task)
 
         monkeypatch.setattr(NeuralLearner, "train_on", train)
         tiny = {"encoder": PER_TEXT, "batch": 16}

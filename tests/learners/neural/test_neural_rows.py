@@ -40,8 +40,8 @@ def after(dtype: Any, decay: float, *, strided: bool = False) -> Any:
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_as_torchs_operations_in_double_precision(decay: float, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    updating = module._update_rows
-    monkeypatch.setattr(module, "_update_rows", lambda *given: calls.append(updating(*given)))
+    updating = module.adam_step
+    monkeypatch.setattr(module, "adam_step", lambda *given: calls.append(updating(*given)))
     start, exact, state = after(torch.float64, decay)
     assert not calls, "double precision takes torch's way"
     _, quick, own = after(torch.float32, decay)
@@ -54,7 +54,7 @@ def test_as_torchs_operations_in_double_precision(decay: float, monkeypatch: pyt
 
 
 def test_memory_in_another_order_takes_torchs_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_update_rows", lambda *given: pytest.fail("rows are not in one piece"))
+    monkeypatch.setattr(module, "adam_step", lambda *given: pytest.fail("rows are not in one piece"))
     _, exact, _ = after(torch.float64, 0.1)
     _, strided, _ = after(torch.float32, 0.1, strided=True)
     torch.testing.assert_close(strided.double(), exact, rtol=0, atol=1e-6)

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from importlib.metadata import version
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from longtail import fit as fits
 from longtail.augment.base import LabelVectors
-from longtail.augment.hooks import TrainingPlan
 from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
-from longtail.features.pretrained import torch_threads
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
 from longtail.learners.base import Learner
-from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.heads.base import Head
 from longtail.learners.neural.shortlists.base import LabelChoice, Shortlist
-from longtail.learners.neural.training.data import Checked, Course, Schedule, TrainingData
-from longtail.learners.neural.training.network import Network
-from longtail.learners.neural.training.task import Passes, Task, label_texts, texts_of
-from longtail.learners.neural.training.weights import fill, filled, own_randomness, weights_of
+from longtail.learners.neural.training.data import Schedule, TrainingData
+from longtail.learners.neural.training.task import Passes, Task, texts_of
 from longtail.part import Arrays, default_of, option, prefixed, under
 from longtail.plan import Sizes, Stage
 from longtail.registry import build, config_of, name_of
 from longtail.run import Run
 from longtail.scores import Scores
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.encoders.network import EncoderNetwork
+    from longtail.learners.neural.training.network import Network
 
 #: Documents held out to find the best epoch, at most: more would cost rare labels their only examples.
 MOST_VALID = 200
@@ -90,6 +90,8 @@ class NeuralLearner(Learner):
     #: torch, Lightning and what they import.
     libraries: ClassVar[int] = 385 << 20
     leaner: ClassVar[Mapping[str, Any]] = {"batch": 16}
+    #: Whether there are steps written down by hand for what it trains by default, see `by_hand`.
+    has_hand_written_steps: ClassVar[bool] = False
     #: Whether heads and shortlists are told of the labels' texts.
     gives_label_texts: ClassVar[bool] = False
 
@@ -161,15 +163,15 @@ class NeuralLearner(Learner):
     def learn(self, corpus: Corpus, fit: Fit) -> Self:
         run = fit.run
         texts = texts_of(corpus)
-        with run.stage("features"), torch_threads(run.workers):
+        with run.stage("features"):
             self.encoder.fit_tokeniser(self._read_words(corpus, texts), run)
             corpus = self._without_unread(corpus, run)
         train_on, fit = self._held_out(corpus, fit)
         if fit.valid is None and (self.patience or self.metric != "nDCG@5"):
             name = "patience" if self.patience else "metric"
             raise UsageError(f"{name} needs documents to check on: give validation data or set valid_share, as 0.05")
-        with run.stage("train"), own_randomness():
-            self._fit_networks(train_on, fit)
+        with run.stage("train"):
+            self._train(train_on, fit)
         self.n_labels_, self.n_features_ = corpus.n_labels, None
         return self
 
@@ -208,23 +210,35 @@ class NeuralLearner(Learner):
         held = np.sort(fit.run.rng("validation").permutation(labelled)[:count])
         return corpus.without_documents(corpus.origins()[held]), fit.with_valid(corpus.rows(held))
 
+    def _train(self, corpus: Corpus, fit: Fit) -> None:
+        """Trains all that is to be trained."""
+        from longtail.learners.neural.training.weights import own_randomness
+
+        with own_randomness():
+            self._fit_networks(corpus, fit)
+
     def _fit_networks(self, corpus: Corpus, fit: Fit) -> None:
         """Trains one network over all labels."""
         network = self.new_network(corpus.n_labels, fit.run)
         self.network_ = self.shortlist.train(self, network, Task(corpus, fit))
 
     def new_network(self, n_labels: int, run: Run, name: str = "network") -> Network:
+        import torch
+
+        from longtail.learners.neural.training.network import Network
+
         torch.manual_seed(run.seed_of(name))
         encoder: EncoderNetwork = self.encoder.network()
         return Network(encoder, self.head.network(encoder.width, encoder.word_width, n_labels))
 
-    # training one network
     def train_network(self, network: Network, task: Task) -> None:
         """Trains a network in place, or gives it the weights it had when a run that was killed had finished it."""
         fit = task.fit
         key = self.key_of(task)
         kept = fit.recall(key) if task.nested else None
         if kept is not None:
+            from longtail.learners.neural.training.weights import fill
+
             with fit.run.earlier():
                 fill(network, kept)
             network.eval()
@@ -232,47 +246,20 @@ class NeuralLearner(Learner):
         begun = time.perf_counter()
         tokens = self.encoder.tokens(texts_of(task.corpus), fit.run, keep=True)
         assert task.choice is not None
-        data = TrainingData(tokens, task.choice, self._states(network, tokens, fit.run))
+        data = TrainingData(tokens, task.choice, self.states_of(network, tokens, fit.run))
         if self.starts_from_documents:
             network.start(tokens, task.corpus.positives(), data.states)
         self.train_on(network, data, task, key)
         if task.nested and time.perf_counter() - begun >= fits.KEPT_FROM:
+            from longtail.learners.neural.training.weights import weights_of
+
             fit.keep(key, weights_of(network))
 
     def train_on(self, network: Network, data: TrainingData, task: Task, key: str = "") -> None:
         """The training itself, on data that is made already."""
-        corpus, fit = task.corpus, task.fit
-        run, hooks = fit.run, list(fit.hooks)
-        if fit.valid is not None:
-            tokens = self.encoder.tokens(texts_of(fit.valid), run, keep=True)
-            data.valid = Checked(fit.valid, tokens, self._states(network, tokens, run))
-        schedule = self.schedule_of(task)
-        course = Course(
-            schedule,
-            epochs=-(-schedule.steps // self._steps_per_epoch(task)),
-            metric=self.metric,
-            patience=self.patience,
-            average_from=None if self.average is None else int(self.average * schedule.steps),
-            average_every=self.average_every,
-            title=task.title,
-            checkpoints=None if run.checkpoints is None or not key else run.checkpoints / key,
-        )
-        plan = TrainingPlan(
-            corpus,
-            network.encoder.layers,
-            schedule.steps,
-            self.encoder.tokens(label_texts(corpus.labels), run) if hooks else None,
-            self.encoder.max_length,
-            run,
-        )
-        from longtail.learners.neural import by_hand
+        from longtail.learners.neural.training.one_training import train_on
 
-        if by_hand.suits(network, data, course, hooks, run):  # type: ignore[arg-type]
-            by_hand.train(network, data, course, run)
-            return
-        from longtail.learners.neural.training.trainer import train
-
-        train(network, data, course, hooks, plan, run)  # type: ignore[arg-type]
+        train_on(self, network, data, task, key)
 
     def key_of(self, task: Task) -> str:
         """A name that only the same training on the same data with the same programs has."""
@@ -283,13 +270,13 @@ class NeuralLearner(Learner):
         machine = [hardware.devices, hardware.nodes, hardware.precision]
         return task.fit.key([config_of(self), task.title, task.passes, task.begun_with, machine, programs], task.corpus)
 
-    def _steps_per_epoch(self, task: Task) -> int:
+    def steps_per_epoch(self, task: Task) -> int:
         hardware = task.fit.run.hardware
         batches = -(-len(task.corpus) // self.batch)
         return -(-batches // (hardware.devices * hardware.nodes))
 
     def schedule_of(self, task: Task) -> Schedule:
-        per_epoch = self._steps_per_epoch(task)
+        per_epoch = self.steps_per_epoch(task)
         if self.steps is not None and task.passes is None:
             steps = self.steps
         else:
@@ -307,16 +294,17 @@ class NeuralLearner(Learner):
             seed=task.fit.run.seed_of("batches"),
         )
 
-    def _states(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
+    def states_of(self, network: Network, tokens: Tokens, run: Run) -> NDArray[np.float16] | None:
         return self.encoder.states(network.encoder, tokens, run)
 
     # the second stage
     def retune(self, corpus: Corpus, fit: Fit, vectors: LabelVectors | None = None) -> Self:
         """Tunes the classifier once more; encoder and label queries stay as they are, and hooks have no part in it."""
         from longtail.learners.neural.second_stage import retuned
+        from longtail.learners.neural.training.weights import own_randomness
 
         corpus = self._without_unread(corpus, fit.run)
-        with torch_threads(fit.run.workers), own_randomness():
+        with self._threads(fit.run), own_randomness():
             retuned(self, self.network_, corpus, fit.with_hooks(()), vectors)
         return self
 
@@ -342,26 +330,30 @@ class NeuralLearner(Learner):
         from longtail.learners.neural.second_stage import vectors_of_pairs
 
         tokens = self.encoder.tokens(texts_of(corpus), run, keep=True)
-        with torch_threads(run.workers):
+        with self._threads(run):
             states = self.encoder.states(self.network_.encoder, tokens, run)
             return vectors_of_pairs(self.network_, tokens, states, documents, labels, into)
 
     def retune_choice(self, corpus: Corpus, tokens: Tokens, run: Run) -> LabelChoice:
         """Which labels the loss of the second stage is taken over."""
-        choice: LabelChoice = self.shortlist.retune_choice(self.network_, corpus, tokens)
-        return choice
+        return self.shortlist.retune_choice(self.network_, corpus, tokens)
+
+    def _threads(self, run: Run) -> AbstractContextManager[None]:
+        """Around all arithmetic: as many threads as the run has."""
+        from longtail.features.pretrained import torch_threads
+
+        return torch_threads(run.workers)
 
     # scoring
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
         run = run or Run()
         if not len(corpus):
             return Scores.empty(0, min(k, self.n_labels_))
-        with torch_threads(run.workers):
+        with self._threads(run):
             return self._score(self.encoder.tokens(texts_of(corpus), run), min(k, self.n_labels_), run)
 
     def _score(self, tokens: Tokens, k: int, run: Run) -> Scores:
-        found: Scores = self.shortlist.best(self.network_, tokens, self.n_labels_, k)
-        return found
+        return self.shortlist.best(self.network_, tokens, self.n_labels_, k)
 
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:
@@ -369,8 +361,14 @@ class NeuralLearner(Learner):
             "labels": np.array([self.n_labels_]),
             **prefixed("encoder", self.encoder.state()),
             **prefixed("shortlist", self.shortlist.state()),
-            **prefixed("network", weights_of(self.network_)),
+            **prefixed("network", self._weights()),
         }
+
+    def _weights(self) -> dict[str, NDArray[Any]]:
+        """Those of the network that is kept."""
+        from longtail.learners.neural.training.weights import weights_of
+
+        return weights_of(self.network_)
 
     def restore(self, arrays: Arrays) -> None:
         self._restore_common(arrays)
@@ -391,6 +389,9 @@ class NeuralLearner(Learner):
         return encoder
 
     def _restored_network(self, n_labels: int, arrays: Arrays) -> Network:
+        from longtail.learners.neural.training.network import Network
+        from longtail.learners.neural.training.weights import filled
+
         def empty() -> Network:
             encoder: EncoderNetwork = self.encoder.network()
             return Network(encoder, self.shortlist.kept_head(self, encoder, n_labels))

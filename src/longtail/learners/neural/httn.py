@@ -32,7 +32,8 @@ from longtail.features.tokens import Tokens
 from longtail.fit import Fit
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.encoders.base import Encoder
-from longtail.learners.neural.heads.base import Head, HeadNetwork
+from longtail.learners.neural.heads.base import Head
+from longtail.learners.neural.heads.network import HeadNetwork
 from longtail.learners.neural.heads.unit_vector import UnitVector, UnitVectorNetwork
 from longtail.learners.neural.memory import network_stages, token_stage
 from longtail.learners.neural.shortlists.base import Shortlist

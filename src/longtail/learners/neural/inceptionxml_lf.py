@@ -18,7 +18,8 @@ from longtail.errors import UsageError
 from longtail.fit import Fit
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.heads.base import Head
-from longtail.learners.neural.heads.label_text import LabelText, LabelTextNetwork
+from longtail.learners.neural.heads.label_text import LabelText
+from longtail.learners.neural.heads.label_text_network import LabelTextNetwork
 from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.base import Shortlist
 from longtail.learners.neural.training.network import Network

@@ -76,10 +76,9 @@ def network_stages(learner: NeuralLearner, sizes: Sizes, name: str = "", listed:
 def goes_by_hand(learner: NeuralLearner) -> bool:
     """Whether its steps are written down by hand, where a run asks for nothing that needs the general way."""
     encoder, head = learner.encoder, learner.head
-    plain = (
-        learner.average is None and not learner.valid_share and isinstance(learner.shortlist, AllLabels | SampledLabels)
-    )
-    return plain and getattr(encoder, "sums_only", False) and getattr(head, "text_and_own", False)
+    plain = learner.has_hand_written_steps and learner.average is None and not learner.valid_share
+    shared = isinstance(learner.shortlist, AllLabels | SampledLabels)
+    return plain and shared and getattr(encoder, "sums_only", False) and getattr(head, "text_and_own", False)
 
 
 def stages_of(learner: NeuralLearner, sizes: Sizes, run: Run) -> list[Stage]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -16,14 +16,17 @@ from longtail.labels import LabelIndex
 from longtail.learners.neural.base import NeuralLearner
 from longtail.learners.neural.encoders.base import Encoder
 from longtail.learners.neural.encoders.short import ShortTextEncoder
-from longtail.learners.neural.heads.base import Head, HeadNetwork, LabelFacts
+from longtail.learners.neural.heads.base import Head, LabelFacts
 from longtail.learners.neural.heads.label_text import LabelText
 from longtail.learners.neural.shortlists.base import Shortlist
-from longtail.learners.neural.training.network import Network
 from longtail.learners.neural.training.task import Task, label_texts
 from longtail.part import option
 from longtail.registry import name_of
 from longtail.run import Run
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.heads.network import HeadNetwork
+    from longtail.learners.neural.training.network import Network
 
 
 @dataclass(kw_only=True)
@@ -55,14 +58,17 @@ class ShortTextLearner(NeuralLearner):
         high=4,
     )
 
-    @torch.no_grad()
     def _start_bias(self, head: HeadNetwork, labels: LabelIndex) -> None:
-        """Frequent labels start higher, rare ones lower; the mean stays."""
         bias: Any = getattr(head, "bias", None)
         if bias is not None:
-            share = (labels.frequency + 0.5) / (labels.documents + 1)
-            odds = np.log(share / (1 - share))
-            bias.weight += self.prior * torch.from_numpy((odds - odds.mean()).astype(np.float32))[:, None]
+            numbers = bias.weight.detach().numpy()  # the same memory
+            numbers += self.prior_odds(labels)[:, None]
+
+    def prior_odds(self, labels: LabelIndex) -> NDArray[np.float32]:
+        """float32 (L,), added to each label's bias: frequent labels start higher, rare ones lower; the mean stays."""
+        share = (labels.frequency + 0.5) / (labels.documents + 1)
+        odds = np.log(share / (1 - share))
+        return np.float32(self.prior) * (odds - odds.mean()).astype(np.float32)
 
     def _check_parts(self, encoder: Encoder, head: Head, shortlist: Shortlist) -> None:
         if not isinstance(encoder, ShortTextEncoder):

@@ -5,20 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
 from longtail.features.estimate import Words
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.training.batches import Batch
 from longtail.part import Arrays, Part, option
 from longtail.run import Run
+
+if TYPE_CHECKING:
+    from longtail.learners.neural.encoders.network import EncoderNetwork
 
 
 class Cost(NamedTuple):
@@ -40,42 +39,6 @@ class Cost(NamedTuple):
     products: int
     kept_per_token: int = 0
     per_document: int = 0
-
-
-class EncoderNetwork(nn.Module, ABC):
-    """Tokens in, one vector per token out.
-
-    width   of the vectors
-    vectors  of `width` numbers each that a whole text has, one behind the other: the labels', and maybe the clusters'
-    word_width   how many of the last columns hold what a token is by itself: the mean of these tells documents apart
-    centred whether that mean is seen from the mean of all documents (encoders whose vectors share a direction)
-    layers  that hooks may reach, numbered from 1; those up to `frozen` are not trained
-    per_token  whether what a layer gives has a place for each token
-    skip    whether something goes round all layers but the last
-    special_tokens  at either end of a text, which are no words of it
-    """
-
-    width: int
-    word_width: int
-    vectors: int = 1
-    centred: bool = False
-    layers: int = 1
-    frozen: int = 0
-    per_token: bool = True
-    skip: bool = False
-    special_tokens: int = 0
-
-    @abstractmethod
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Embeddings (B, T, E) of tokens (B, T)."""
-
-    @abstractmethod
-    def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        """Vectors (B, T, width) from embeddings; positions outside the mask hold anything."""
-
-    def forward(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
-        embedded = self.embed(batch.tokens) if batch.states is None else batch.states
-        return self.encode(hooks.apply_at("embedded", embedded), batch.mask, hooks)
 
 
 @dataclass(kw_only=True)
@@ -114,10 +77,16 @@ class Encoder(Part, ABC):
     def network(self) -> EncoderNetwork:
         """Weights as they are before training, drawn from torch's generator."""
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of its network's weights, by name."""
+        import torch
+
+        with torch.device("meta"):
+            return {name: tuple(weight.shape) for name, weight in self.network().state_dict().items()}
+
     def check_weights(self, arrays: Arrays) -> None:
         """Refuses stored weights of a learner that do not fit the options, before room is made for any of them."""
-        with torch.device("meta"):
-            expected = {name: tuple(weight.shape) for name, weight in self.network().state_dict().items()}
+        expected = self.shapes()
         for name, array in arrays.items():
             _, found, own = name.partition(".encoder.")
             if found and expected.get(own) != array.shape:

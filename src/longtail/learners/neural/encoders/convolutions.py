@@ -18,7 +18,8 @@ from torch.nn import functional
 
 from longtail.augment.hooks import Hooks
 from longtail.capabilities import Capabilities
-from longtail.learners.neural.encoders.base import Cost, EncoderNetwork
+from longtail.learners.neural.encoders.base import Cost
+from longtail.learners.neural.encoders.network import EncoderNetwork
 from longtail.learners.neural.encoders.words import WordEncoder
 from longtail.learners.neural.training.blocks import drop
 from longtail.part import option

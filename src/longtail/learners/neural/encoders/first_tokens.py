@@ -22,7 +22,8 @@ from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
 from longtail.features.tokens import PAD, Tokens
 from longtail.learners.neural import pretrained
-from longtail.learners.neural.encoders.base import Cost, EncoderNetwork
+from longtail.learners.neural.encoders.base import Cost
+from longtail.learners.neural.encoders.network import EncoderNetwork
 from longtail.learners.neural.encoders.transformer import Transformer, TransformerNetwork, run_layer
 from longtail.learners.neural.training.batches import Batch
 from longtail.part import option

@@ -22,8 +22,10 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from longtail.augment.hooks import Hooks
 from longtail.errors import UsageError
-from longtail.learners.neural.encoders.base import Cost, EncoderNetwork
-from longtail.learners.neural.encoders.short import ShortTextEncoder, ShortTextNetwork
+from longtail.learners.neural.encoders.base import Cost
+from longtail.learners.neural.encoders.network import EncoderNetwork
+from longtail.learners.neural.encoders.short import ShortTextEncoder
+from longtail.learners.neural.encoders.short_networks import ShortTextNetwork
 from longtail.learners.neural.training.blocks import drop
 from longtail.part import option
 

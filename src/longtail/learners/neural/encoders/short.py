@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional
 
-from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.encoders.base import EncoderNetwork
 from longtail.learners.neural.encoders.words import WordEncoder
-from longtail.learners.neural.training.batches import Batch
-from longtail.learners.neural.training.blocks import Residual, drop
 from longtail.part import Arrays, option
 
-
-class ShortTextNetwork(EncoderNetwork):
-    """Tokens in, one vector per document (B, width) out. Words count as much as they are rare (TF-IDF)."""
-
-    per_token = False
-
-    def __init__(self, options: ShortTextEncoder) -> None:
-        super().__init__()
-        self.words = options.embedding()
-        self.dropout_words = options.dropout_words
-        self.register_buffer("idf", torch.tensor(options.idf_))
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Word vectors times TF-IDF weights (B, T, E), whose squares sum to 1 over a text of different words."""
-        weights = self.idf[tokens]  # type: ignore[index]
-        weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-9)
-        embedded: Tensor = self.words(tokens) * weights[:, :, None]
-        return drop(embedded, self.dropout_words, self.training)
+if TYPE_CHECKING:
+    from longtail.learners.neural.encoders.network import EncoderNetwork
 
 
 @dataclass(kw_only=True)
@@ -68,11 +45,9 @@ class ShortTextEncoder(WordEncoder):
         scaled.eliminate_zeros()
         return scaled
 
-    def embedding(self) -> nn.Embedding:
-        """Word vectors of one length, for rarity is a weight of its own here."""
-        if hasattr(self, "rarity_"):
-            self.rarity_ = (self.idf_ > 0).astype(np.float32)
-        return super().embedding()
+    def word_lengths(self) -> NDArray[np.float32]:
+        """One length for all, for rarity is a weight of its own here."""
+        return (self.idf_ > 0).astype(np.float32)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return super().state() | {"idf": self.idf_}
@@ -99,38 +74,12 @@ class WeightedBag(ShortTextEncoder):
         """Whether a document is the sum of its words, which are trained, and nothing but dropout changes it."""
         return self.train_vectors and not (self.rectified or self.residual or self.dropout_words)
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        if self.residual:
+            return super().shapes()
+        return {"words.weight": (self.tokeniser_.size, self.size), "idf": (self.tokeniser_.size,)}
+
     def network(self) -> EncoderNetwork:
+        from longtail.learners.neural.encoders.short_networks import WeightedBagNetwork
+
         return WeightedBagNetwork(self)
-
-
-class WeightedBagNetwork(ShortTextNetwork):
-    def __init__(self, options: WeightedBag) -> None:
-        super().__init__(options)
-        self.dropout, self.rectified, self.sums_only = options.dropout, options.rectified, options.sums_only
-        self.block = Residual(options.size, options.dropout) if options.residual else None
-        self.width = self.word_width = options.size
-        self.layers = 1 if self.block is None else 2
-
-    def forward(self, batch: Batch, hooks: Hooks = NONE) -> Tensor:
-        """Without a vector per token where nobody asks for those: long texts share most of their words."""
-        if batch.states is not None or hooks.wants("embedded") or (self.training and self.dropout_words):
-            return super().forward(batch, hooks)
-        present = batch.mask.nonzero(as_tuple=True)
-        found, places = torch.unique(batch.tokens[present], return_inverse=True)
-        weights = self.idf[batch.tokens] * batch.mask  # type: ignore[index]
-        weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-9)
-        lengths = batch.mask.sum(dim=1)
-        sums = functional.embedding_bag(
-            places, self.words(found), lengths.cumsum(0) - lengths, mode="sum", per_sample_weights=weights[present]
-        )
-        return self._finished(sums, hooks)
-
-    def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        return self._finished((embedded * mask[:, :, None]).sum(dim=1), hooks)
-
-    def _finished(self, vector: Tensor, hooks: Hooks) -> Tensor:
-        """The sum is layer 1, and the residual block, where there is one, layer 2."""
-        if self.rectified:
-            vector = functional.relu(vector)
-        vector = hooks.apply_at("layer 1", drop(vector, self.dropout, self.training))
-        return vector if self.block is None else hooks.apply_at("layer 2", self.block(vector))

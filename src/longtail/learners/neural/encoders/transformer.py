@@ -25,7 +25,8 @@ from longtail.features.tokens import PAD, Tokens, cached
 from longtail.keep.cache import cache_folder
 from longtail.keep.files import atomic_file
 from longtail.learners.neural import pretrained
-from longtail.learners.neural.encoders.base import Cost, Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Cost, Encoder
+from longtail.learners.neural.encoders.network import EncoderNetwork
 from longtail.learners.neural.training.batches import in_length_order, token_tensors
 from longtail.part import Arrays, option
 from longtail.run import Run

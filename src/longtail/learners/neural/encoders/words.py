@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional
 
-from longtail.augment.hooks import Hooks
 from longtail.errors import UsageError
 from longtail.features.analyser import NONE, WHICH, check_language
 from longtail.features.estimate import Words
 from longtail.features.tokens import FIRST_WORD, PAD, Tokens, WordTokeniser
 from longtail.features.vectors import word_vectors
-from longtail.learners.neural.encoders.base import Cost, Encoder, EncoderNetwork
+from longtail.learners.neural.encoders.base import Cost, Encoder
 from longtail.part import Arrays, option, shown_name
 from longtail.run import Run
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from longtail.learners.neural.encoders.network import EncoderNetwork
 
 
 @dataclass(kw_only=True)
@@ -73,22 +73,28 @@ class WordEncoder(Encoder):
 
     def embedding(self) -> nn.Embedding:
         """Random directions, or what is known of the words, as long as the words are rare (idf)."""
+        from torch import nn
+
         words = nn.Embedding(self.tokeniser_.size, self.size, padding_idx=PAD, sparse=True)
         words.weight.requires_grad_(self.train_vectors)
-        rarity = getattr(self, "rarity_", None)
-        if rarity is None:  # while a model is restored its weights come from the file
-            return words
-        with torch.no_grad():
-            words.weight.normal_(0, self.size**-0.5)
-            if self.vectors is not None:
-                found, known = word_vectors(self.vectors, self.tokeniser_.words())
-                width = min(self.size, known.shape[1])
-                # numbers as large as the random ones', so that known and unknown words weigh the same
-                scale = self.size**-0.5 / max(float(known[found].std()), 1e-9) if found.any() else 1.0
-                rows = torch.from_numpy(np.flatnonzero(found) + FIRST_WORD)
-                words.weight[rows, :width] = torch.from_numpy(known[found, :width] * np.float32(scale))
-            words.weight.mul_(torch.from_numpy(rarity)[:, None])
+        if hasattr(self, "rarity_"):  # while a model is restored its weights come from the file
+            nn.init.normal_(words.weight, 0, self.size**-0.5)
+            self.tell_words(words.weight.detach().numpy())
         return words
+
+    def tell_words(self, random: NDArray[np.float32]) -> None:
+        """Random numbers (V, size) of deviation size^-0.5 become word vectors before training, in place."""
+        if self.vectors is not None:
+            found, known = word_vectors(self.vectors, self.tokeniser_.words())
+            width = min(self.size, known.shape[1])
+            # numbers as large as the random ones', so that known and unknown words weigh the same
+            scale = self.size**-0.5 / max(float(known[found].std()), 1e-9) if found.any() else 1.0
+            random[np.flatnonzero(found) + FIRST_WORD, :width] = known[found, :width] * np.float32(scale)
+        random *= self.word_lengths()[:, None]
+
+    def word_lengths(self) -> NDArray[np.float32]:
+        """How long each word's vector is before training: as long as the word is rare."""
+        return self.rarity_
 
     def state(self) -> dict[str, NDArray[Any]]:
         return self.tokeniser_.arrays()
@@ -119,6 +125,8 @@ class BiLSTM(WordEncoder):
     skip: bool = option(True, "word embeddings beside the LSTM's output: rare names keep their identity (measured)")
 
     def network(self) -> EncoderNetwork:
+        from longtail.learners.neural.encoders.word_networks import BiLSTMNetwork
+
         return BiLSTMNetwork(self)
 
     def cost(self, vocabulary: int) -> Cost:
@@ -131,58 +139,6 @@ class BiLSTM(WordEncoder):
         return self.layers(words, width=width, word_width=word_width, layers=layers, per_token=per_token)
 
 
-class BiLSTMNetwork(EncoderNetwork):
-    def __init__(self, options: BiLSTM) -> None:
-        super().__init__()
-        self.words = options.embedding()
-        self.dropout_words, self.dropout, self.skip = options.dropout_words, options.dropout, options.skip
-        self.layers = options.depth
-        sizes = [options.size] + [2 * options.hidden] * (options.depth - 1)
-        self.onwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
-        self.backwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
-        self.initial = nn.Parameter(torch.zeros(options.depth, 2, 2, options.hidden))
-        self.width = 2 * options.hidden + options.size * options.skip
-        self.word_width = options.size if options.skip else self.width
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        return functional.dropout(self.words(tokens), self.dropout_words, self.training)
-
-    def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        # The backward direction reads each text from its own end. Turning the texts round by hand and leaving the
-        # padding behind them is exact, and twice as fast as torch's packed sequences on a CPU.
-        hidden = embedded
-        for layer in range(self.layers):
-            turned = _turned(mask)  # anew for each layer: texts that a hook mixes grow on the way
-            ahead = self._run(self.onwards[layer], hidden, self.initial[layer, 0])
-            back = self._run(self.backwards[layer], _reorder(hidden, turned), self.initial[layer, 1])
-            hidden = torch.cat([ahead, _reorder(back, turned)], dim=2)
-            hidden = functional.dropout(hidden, self.dropout, self.training)
-            if self.skip and layer == self.layers - 1:
-                hidden = torch.cat([hidden, embedded], dim=2)
-            hidden = hooks.apply_at(f"layer {layer + 1}", hidden)
-        return hidden
-
-    @staticmethod
-    def _run(lstm: nn.Module, values: Tensor, initial: Tensor) -> Tensor:
-        state = initial[:, None, None, :].expand(-1, -1, len(values), -1).contiguous()
-        # few CPUs have an LSTM of 16 bit numbers, and torch does not fall back
-        on_cpu = values.device.type == "cpu"
-        with torch.autocast("cpu", enabled=False) if on_cpu else contextlib.nullcontext():
-            output: Tensor = lstm(values.to(state.dtype) if on_cpu else values, (state[0], state[1]))[0]
-        return output
-
-
-def _turned(mask: Tensor) -> Tensor:
-    """int64 (B, T): the position each position takes its token from when every text is read from its end."""
-    lengths = mask.sum(dim=1, keepdim=True)
-    positions = torch.arange(mask.shape[1], device=mask.device)[None, :]
-    return torch.where(positions < lengths, lengths - 1 - positions, positions)
-
-
-def _reorder(values: Tensor, positions: Tensor) -> Tensor:
-    return values.gather(1, positions[:, :, None].expand_as(values))
-
-
 @dataclass(kw_only=True)
 class Bag(WordEncoder):
     """Word embeddings as they are: no order, no context, and by far the quickest."""
@@ -190,17 +146,6 @@ class Bag(WordEncoder):
     dropout: float = option(0.2, "dropout of word embeddings (AttentionXML)", low=0, high=0.99)
 
     def network(self) -> EncoderNetwork:
+        from longtail.learners.neural.encoders.word_networks import BagNetwork
+
         return BagNetwork(self)
-
-
-class BagNetwork(EncoderNetwork):
-    def __init__(self, options: Bag) -> None:
-        super().__init__()
-        self.words = options.embedding()
-        self.dropout, self.width, self.word_width = options.dropout, options.size, options.size
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        return functional.dropout(self.words(tokens), self.dropout, self.training)
-
-    def encode(self, embedded: Tensor, mask: Tensor, hooks: Hooks) -> Tensor:
-        return hooks.apply_at("layer 1", embedded)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from longtail.learners.neural.heads.base import HeadNetwork
-from longtail.learners.neural.heads.pooled import Pooled, PooledNetwork
+from longtail.learners.neural.heads.network import HeadNetwork
+from longtail.learners.neural.heads.pooled import Pooled
+from longtail.learners.neural.heads.pooled_network import PooledNetwork
 from longtail.part import option
 
 

@@ -24,7 +24,8 @@ from torch.utils.checkpoint import checkpoint
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
-from longtail.learners.neural.heads.base import Head, HeadNetwork, Seen
+from longtail.learners.neural.heads.base import Head, Seen
+from longtail.learners.neural.heads.network import HeadNetwork
 from longtail.part import option
 
 #: Strength of the label vectors' start, for queries, classifier vectors and document vectors, and what is left of

@@ -20,8 +20,9 @@ from torch.nn import functional
 
 from longtail.augment.hooks import Hooks
 from longtail.capabilities import Capabilities
-from longtail.learners.neural.heads.base import HeadNetwork, Seen
+from longtail.learners.neural.heads.base import Seen
 from longtail.learners.neural.heads.label_attention import BLOCK, QUERY, LabelAttention, LabelAttentionNetwork
+from longtail.learners.neural.heads.network import HeadNetwork
 from longtail.part import option
 
 

@@ -16,8 +16,9 @@ from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hooks
 from longtail.capabilities import Capabilities
-from longtail.learners.neural.heads.base import Head, HeadNetwork
-from longtail.learners.neural.heads.pooled import SeparatorNetwork
+from longtail.learners.neural.heads.base import Head
+from longtail.learners.neural.heads.network import HeadNetwork
+from longtail.learners.neural.heads.pooled_network import SeparatorNetwork
 from longtail.part import option
 
 #: Product of a label vector and a document in its direction before training (measured for `label-attention`).

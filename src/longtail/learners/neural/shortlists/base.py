@@ -23,8 +23,9 @@ from longtail.sparse import pieces_of, starts_of
 
 if TYPE_CHECKING:
     from longtail.learners.neural.base import NeuralLearner
-    from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
-    from longtail.learners.neural.heads.base import HeadNetwork
+    from longtail.learners.neural.encoders.base import Encoder
+    from longtail.learners.neural.encoders.network import EncoderNetwork
+    from longtail.learners.neural.heads.network import HeadNetwork
     from longtail.learners.neural.training.network import Network
     from longtail.learners.neural.training.task import Task
 

@@ -20,7 +20,8 @@ from longtail.capabilities import Capabilities
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.heads.base import Head, HeadNetwork
+from longtail.learners.neural.heads.base import Head
+from longtail.learners.neural.heads.network import HeadNetwork
 from longtail.learners.neural.heads.pooled import Pooled
 from longtail.learners.neural.shortlists.base import (
     Children,
@@ -45,7 +46,8 @@ from longtail.scores import Scores
 
 if TYPE_CHECKING:
     from longtail.learners.neural.base import NeuralLearner
-    from longtail.learners.neural.encoders.base import Encoder, EncoderNetwork
+    from longtail.learners.neural.encoders.base import Encoder
+    from longtail.learners.neural.encoders.network import EncoderNetwork
     from longtail.learners.neural.training.task import Task
 
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from longtail.augment.hooks import NONE, Hook, Hooks
 from longtail.features.tokens import Tokens
-from longtail.learners.neural.heads.base import HeadNetwork
+from longtail.learners.neural.heads.network import HeadNetwork
 from longtail.learners.neural.shortlists.base import Children
 from longtail.learners.neural.training.batches import Batch
 from longtail.learners.neural.training.blocks import Residual

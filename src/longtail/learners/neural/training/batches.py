@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from longtail.features.tokens import PAD, Tokens
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from longtail.learners.neural.shortlists.base import LabelChoice
 
 #: Documents are sorted by length within this many batches: little padding, and still another mixture every epoch.
@@ -117,6 +117,8 @@ class Batches:
         return [batches[number] for number in rng.permutation(len(batches))]
 
     def batch(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Batch:
+        import torch
+
         labels, targets, weights = self.choice.choose(rows, rng)
         return Batch(
             rows,
@@ -129,9 +131,16 @@ class Batches:
         )
 
 
+def dropout_seed(seed: int, step: int, rank: int = 0) -> int:
+    """What a step's dropout is drawn by."""
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def seed_dropout(seed: int, step: int, rank: int = 0, *, device: str = "cpu") -> None:
     """What is dropped follows from the step, so that a resumed run drops what an uninterrupted one drops."""
-    drawn = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    import torch
+
+    drawn = dropout_seed(seed, step, rank)
     if device == "cpu":
         torch.default_generator.manual_seed(drawn)
     else:
@@ -140,6 +149,8 @@ def seed_dropout(seed: int, step: int, rank: int = 0, *, device: str = "cpu") ->
 
 def token_tensors(tokens: Tokens, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
     """Tokens (B, T) of some documents and the mask of where there are any."""
+    import torch
+
     padded = torch.from_numpy(tokens.padded(rows))
     return padded, padded != PAD
 
@@ -148,6 +159,8 @@ def state_tensor(states: NDArray[np.floating] | None, tokens: Tokens, rows: NDAr
     """float (B, T, width): the kept states of some documents' tokens, padded with 0; states has a row per token."""
     if states is None:
         return None
+    import torch
+
     lengths = tokens.lengths[rows]
     padded = np.zeros((len(rows), int(lengths.max()), states.shape[1]), dtype=np.float32)
     for number, row in enumerate(rows):
@@ -166,6 +179,8 @@ class KeptVectors:
         """Those of some documents, as `Batch.hidden` has them."""
         if self.per_token:
             return state_tensor(self.values, tokens, rows)
+        import torch
+
         return torch.from_numpy(np.ascontiguousarray(self.values[rows], dtype=np.float32))
 
 

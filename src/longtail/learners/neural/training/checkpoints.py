@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 #: Seconds between checkpoints of a run that keeps any.
 CHECKPOINT_SECONDS = 30
 
 
 def latest(folder: Path | None) -> Path | None:
     """The newest checkpoint of a folder that can be read; one that was damaged is as good as none."""
-    for file in sorted(_numbered(folder), key=lambda file: int(file.stem), reverse=True):
+    import torch
+
+    for file in newest_first(folder):
         try:
             torch.load(file, map_location="cpu", weights_only=True, mmap=True)
         except Exception:  # torch has no one error for files that are cut short or hold something else
@@ -28,5 +28,7 @@ def only(new: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _numbered(folder: Path | None) -> list[Path]:
-    return [] if folder is None else [file for file in folder.glob("*.ckpt") if file.stem.isdecimal()]
+def newest_first(folder: Path | None) -> list[Path]:
+    """All checkpoints of a folder."""
+    found = [] if folder is None else [file for file in folder.glob("*.ckpt") if file.stem.isdecimal()]
+    return sorted(found, key=lambda file: int(file.stem), reverse=True)

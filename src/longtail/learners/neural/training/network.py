@@ -19,8 +19,8 @@ from longtail.learners.neural.training.batches import Batch, in_length_order, st
 from longtail.scores import Scores
 
 if TYPE_CHECKING:
-    from longtail.learners.neural.encoders.base import EncoderNetwork
-    from longtail.learners.neural.heads.base import HeadNetwork
+    from longtail.learners.neural.encoders.network import EncoderNetwork
+    from longtail.learners.neural.heads.network import HeadNetwork
 
 
 class Network(nn.Module):

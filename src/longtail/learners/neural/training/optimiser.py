@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from longtail.arrays import Floats, Longs, njit
-
-#: How far Adam's moments stay at a step, and what keeps it from dividing by 0.
-BETAS, EPS = (0.9, 0.999), 1e-8
+from longtail.learners.neural.training.adam import BETAS, EPS, Numbers, Tables, adam_step
 
 
 class RowAdam(Optimizer):
@@ -64,7 +60,7 @@ class RowAdam(Optimizer):
             if _plain(parameter, values):
                 tables = Tables(parameter.numpy(), state["mean"].numpy(), state["square"].numpy())
                 numbers = Numbers(first, second, rate, scale, group["eps"], group["weight_decay"] * group["lr"])
-                _update_rows(tables, rows.numpy(), values.numpy(), numbers)
+                adam_step(tables, rows.numpy(), values.numpy(), numbers)
                 return
             mean = state["mean"][rows].lerp_(values, 1 - first)
             square = state["square"][rows].mul_(second).addcmul_(values, values, value=1 - second)
@@ -87,61 +83,6 @@ def _plain(parameter: Tensor, values: Tensor) -> bool:
         each.ndim == 2 and each.dtype == torch.float32 and each.device.type == "cpu" and each.is_contiguous()
         for each in (parameter, values)
     )
-
-
-def update_rows(weights: Tensor, moments: tuple[Tensor, Tensor], gradient: tuple[Tensor, Tensor], at: Pace) -> None:
-    """A step of RowAdam on rows (R,) with gradients (R, width), each row once, on a CPU."""
-    rows, values = gradient
-    tables = Tables(weights.numpy(), moments[0].numpy(), moments[1].numpy())
-    first, second = BETAS
-    rate, scale = at.lr / (1 - first**at.step), (1 - second**at.step) ** 0.5
-    _update_rows(tables, rows.numpy(), values.numpy(), Numbers(first, second, rate, scale, EPS, at.decay * at.lr))
-
-
-class Pace(NamedTuple):
-    """Which step it is, from 1, its learning rate, and the weight decay."""
-
-    step: int
-    lr: float
-    decay: float = 0.0
-
-
-class Tables(NamedTuple):
-    """A parameter with a row per word or label, and Adam's moments of it."""
-
-    weights: Floats
-    mean: Floats
-    square: Floats
-
-
-class Numbers(NamedTuple):
-    """The numbers of one step of Adam: how far either moment stays, the rate and scale of this step, eps, decay."""
-
-    first: float
-    second: float
-    rate: float
-    scale: float
-    eps: float
-    decay: float
-
-
-@njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _update_rows(tables: Tables, rows: Longs, gradient: Floats, numbers: Numbers) -> None:
-    """One step of Adam on some rows, in one pass over memory: torch's operations take eight.
-
-    numpy's way with a division by 0, which is a number and no error, lets it divide several numbers at once.
-    """
-    weights, means, squares = tables.weights, tables.mean, tables.square
-    keep, add = np.float32(numbers.first), np.float32(1 - numbers.first)
-    keep_square, add_square = np.float32(numbers.second), np.float32(1 - numbers.second)
-    step, by = np.float32(numbers.rate), np.float32(1 / numbers.scale)
-    floor, shrink = np.float32(numbers.eps), np.float32(numbers.decay)
-    for i in range(len(rows)):
-        w, m, v, g = weights[rows[i]], means[rows[i]], squares[rows[i]], gradient[i]
-        for j in range(len(g)):
-            m[j] = keep * m[j] + add * g[j]
-            v[j] = keep_square * v[j] + add_square * g[j] * g[j]
-            w[j] -= step * m[j] / (np.sqrt(v[j]) * by + floor) + shrink * w[j]
 
 
 def clip_norm(parameters: Iterable[Tensor], limit: float) -> None:

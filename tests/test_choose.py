@@ -37,8 +37,7 @@ def test_what_describes_labels(names: list[str], texts: list[str] | None, said: 
     assert said_by(LabelIndex(names, texts)) == said
 
 
-def test_by_what_the_corpus_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chooses, "find_spec", lambda name: object())
+def test_by_what_the_corpus_has() -> None:
     assert choose(corpus(CODES)).recipe == "bonsai"
     assert choose(corpus(WORDS)).recipe == "label-text"
     assert choose(corpus(WORDS, each=40)).recipe == "gandalf", "labels are frequent"
@@ -46,14 +45,7 @@ def test_by_what_the_corpus_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose(features).recipe == "bonsai"
 
 
-def test_without_the_extra_it_is_said_what_that_would_bring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chooses, "find_spec", lambda name: None)
-    choice = choose(corpus(WORDS))
-    assert choice.recipe == "label-trees" and "longtail[neural]" in choice.line
-
-
-def test_what_does_not_fit_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chooses, "find_spec", lambda name: object())
+def test_what_does_not_fit_gives_way() -> None:
     order = ["label-text", "label-trees", "gandalf", "bonsai"]
     for number, wanted in enumerate(order):
         choice = choose(corpus(WORDS), fits=lambda recipe: order.index(recipe) >= number)  # noqa: B023
@@ -68,9 +60,8 @@ def test_every_choice_is_a_recipe() -> None:
         assert not Recipe.find(name).tagger().pipeline.capabilities.hardware
 
 
-def test_python_makes_the_same_choice(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_python_makes_the_same_choice(caplog: pytest.LogCaptureFixture) -> None:
     """`Tagger()` is Bonsai whatever the corpus; `longtail.train` takes what `longtail train` would."""
-    monkeypatch.setattr(chooses, "find_spec", lambda name: None)
     caplog.set_level("INFO", "longtail.choose")
     words = [
         f"{first} {second}" for first in ("coal", "iron", "gold", "silver") for second in ("mining", "trade", "art")
@@ -78,9 +69,9 @@ def test_python_makes_the_same_choice(monkeypatch: pytest.MonkeyPatch, caplog: p
     texts = [f"about {name} and more" for name in words for _ in range(3)]
     labels = [[name] for name in words for _ in range(3)]
     tagger = longtail.train(texts, labels, threads=1, seed=3)
-    wanted = Recipe.find("label-trees").tagger(seed=3, threads=1)
+    wanted = Recipe.find("label-text").tagger(seed=3, threads=1)
     assert config_of(tagger.learner)["part"] == config_of(wanted.learner)["part"] == "ensemble" and tagger.seed == 3
-    assert "recipe label-trees: labels have descriptive names" in caplog.text
+    assert "recipe label-text: labels have descriptive names" in caplog.text
     assert tagger.predict(["gold trade"], k=1)[0][0].label == "gold trade"
     rows = [{"title": text, "subjects": own} for text, own in zip(texts, labels, strict=True)]
     bonsai = longtail.train(rows, "subjects", text="title", recipe="bonsai", valid=rows[:4])
@@ -90,9 +81,8 @@ def test_python_makes_the_same_choice(monkeypatch: pytest.MonkeyPatch, caplog: p
 
 
 def test_python_gives_way_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chooses, "find_spec", lambda name: None)
     seen: list[str] = []
     monkeypatch.setattr(chooses, "_tagger", lambda name, run: seen.append(name) or Recipe.find("bonsai").tagger())
     names = ["coal mining", "gold trade", "iron art"]
     longtail.train(names, [[name] for name in names])
-    assert seen == ["label-trees", "label-trees"], "planned, then trained"
+    assert seen == ["label-text", "label-text"], "planned, then trained"

@@ -15,7 +15,6 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from longtail.corpus import Corpus
@@ -100,12 +99,8 @@ def _wanted(corpus: Corpus) -> Iterator[Choice]:
     else:
         if corpus.labels.tail_share >= TAIL:
             rare = f"labels have {words}, and {corpus.labels.tail_share:.0%} of them are rare"
-            if find_spec("lightning") is not None:
-                yield Choice("label-text", rare)
-                rare = f"{rare}; label-text needs more memory"
-            else:
-                rare = f"{rare}; with pip install 'longtail[neural]' it would be label-text, which adds a network"
-            yield Choice("label-trees", rare)
+            yield Choice("label-text", rare)
+            yield Choice("label-trees", f"{rare}; label-text needs more memory")
         yield Choice("gandalf", f"labels have {words}, and most of them are frequent")
     yield Choice("bonsai", "it needs least memory")
 

@@ -38,6 +38,8 @@ for verb in (demo, split, train, predict, evaluate, compare, inspect, convert, m
 app.add_typer(analyse.app, name="analyse")
 app.add_typer(augment.app, name="augment")
 
+#: What the extra 'neural' brings: what trains without it by default may still need it for what is asked for besides.
+NEURAL = ("torch", "lightning", "transformers")
 #: The exit code of a command that was stopped by Ctrl-C or by the system.
 INTERRUPTED = 130
 
@@ -96,6 +98,10 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(OUT_OF_MEMORY if out_of_memory(error) else f"{where}{error.strerror or error}")
     except _ParserError as error:
         return _parser_failure(error)
+    except ModuleNotFoundError as error:
+        if error.name not in NEURAL:
+            raise
+        return _fail(f"this needs the extra 'neural': pip install 'longtail[neural]' (no {error.name})")
     except Exception as error:
         from longtail.memory import exhausted
 

@@ -15,6 +15,7 @@ import shutil
 import sys
 import time
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,6 +58,8 @@ def suits(learner: ShortTextLearner, fit: Fit) -> bool:
 def _accelerator() -> bool:
     """Whether there is something quicker than the processor; torch is asked where there may be."""
     if sys.platform == "linux" and not any(Path("/dev", name).exists() for name in DEVICES):
+        return False
+    if find_spec("torch") is None:
         return False
     import torch
 

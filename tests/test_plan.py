@@ -253,3 +253,13 @@ def test_separators_that_are_kept_in_files_need_no_memory(learner: str, tmp_path
     part = build(learner, "learner")
     held, kept = (peak_of(part.plan(sizes, Run(checkpoints=folder))) for folder in (None, tmp_path))
     assert kept < 0.75 * held
+
+
+def test_libraries_count_where_they_are_imported() -> None:
+    """DECAF's own loop needs no torch; what acts inside its fit, or follows it, does."""
+    pytest.importorskip("torch")
+    alone = planning._libraries(Tagger("decaf").pipeline)
+    for augment in ("labelmix", "retune"):
+        assert planning._libraries(Tagger("decaf", augment=[augment]).pipeline) > alone + (300 << 20)
+    assert planning._libraries(Tagger("decaf", augment=["gandalf"]).pipeline) == alone
+    assert planning._libraries(Tagger({"part": "decaf", "valid_share": 0.1}).pipeline) > alone + (300 << 20)

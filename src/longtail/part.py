@@ -84,6 +84,11 @@ class Part:
     #: Bytes that its libraries hold beside those of the core install.
     libraries: ClassVar[int] = 0
 
+    @property
+    def libraries_alone(self) -> int:
+        """Those bytes where nothing acts inside its fit, and no second stage follows."""
+        return self.libraries
+
     def __post_init__(self) -> None:
         self.validate()
 

@@ -31,8 +31,7 @@ def plan_of(pipeline: Pipeline, sizes: Sizes, run: Run, *, base: int | None = No
           holds, too
     """
     if base is None:
-        libraries = max(part.libraries for part in _parts(pipeline))
-        base = max(CORE + libraries, resident() - sizes.held)
+        base = max(CORE + _libraries(pipeline), resident() - sizes.held)
 
     def stages(own: Run) -> list[Stage]:
         read = Stage("read", sizes.characters / 4e7 + sizes.nonzeros / 3e7, int(1.1 * sizes.held), sizes.held)
@@ -112,6 +111,14 @@ def _leaner(pipeline: Pipeline, sizes: Sizes, run: Run, base: int | None = None)
                     part.set_params(**{name: value})
             found.append((f"{owner}.{name}={value}", plan_of(other, sizes, run, base=base)))
     return sorted(found, key=lambda each: each[1].peak)
+
+
+def _libraries(pipeline: Pipeline) -> int:
+    """Bytes that libraries of its parts hold beside those of the core."""
+    parts = list(_parts(pipeline))
+    augmenters = [part.capabilities for part in parts if part.kind == "augmenter"]
+    alone = all(each.space in CORPUS_SPACES and not each.judge for each in augmenters)
+    return max(part.libraries_alone if alone else part.libraries for part in parts)
 
 
 def _parts(part: Part) -> Iterator[Part]:

@@ -12,6 +12,7 @@ from longtail.corpus import Corpus
 from longtail.features.tokens import Tokens
 from longtail.fit import Fit
 from longtail.learners.neural.bags import SummedWords
+from longtail.learners.neural.memory import goes_by_hand
 from longtail.learners.neural.short_text import ShortTextLearner
 from longtail.learners.neural.shortlists.shared import AllLabels, SampledLabels
 from longtail.learners.neural.training.task import Task
@@ -32,6 +33,10 @@ class Decaf(ShortTextLearner):
     label_rate: float = option(0.01, "learning rate of free label vectors (measured)", low=0, high=10)
 
     has_hand_written_steps: ClassVar[bool] = True
+
+    @property
+    def libraries_alone(self) -> int:
+        return 0 if goes_by_hand(self) else self.libraries
 
     @property
     def sums_words(self) -> bool:

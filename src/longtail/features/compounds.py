@@ -168,12 +168,13 @@ def _mark_ends(blob, offsets, own, ends):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-def split(blob, start, length, table_blob, table_offsets, table_slots, own, ends):  # type: ignore[no-untyped-def]
+def split(blob, start, length, table, own, ends):  # type: ignore[no-untyped-def]
     """The numbers of the two parts of a word, or -1 twice."""
     left = np.int32(-1)
     right = np.int32(-1)
     if length < 2 * SHORTEST or length > LONGEST:
         return left, right
+    table_blob, table_offsets, table_slots = table
     for j in range(start, start + length):
         if blob[j] < 0x61 or 0x7A < blob[j] < 0x80:  # a digit or an underscore
             return left, right
@@ -208,7 +209,6 @@ def split(blob, start, length, table_blob, table_offsets, table_slots, own, ends
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _find_parts(blob, offsets, known, table, of_table, found):  # type: ignore[no-untyped-def]
     """found: int32 (words, 2), written; see `find_parts`."""
-    table_blob, table_offsets, table_slots = table
     own, parts, ends = of_table
     for word in range(len(known)):
         number = known[word]
@@ -218,7 +218,7 @@ def _find_parts(blob, offsets, known, table, of_table, found):  # type: ignore[n
         else:
             start = offsets[word]
             length = offsets[word + 1] - start
-            left, right = split(blob, start, length, table_blob, table_offsets, table_slots, own, ends)
+            left, right = split(blob, start, length, table, own, ends)
             found[word, 0] = left
             found[word, 1] = right
 

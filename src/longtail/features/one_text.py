@@ -253,7 +253,7 @@ def _weighed_stems(data, terms, room):  # type: ignore[no-untyped-def]
                 if node >= 0:
                     left, right = parts[node, 0], parts[node, 1]
                 else:
-                    left, right = split(data, start, i - start, blob, offsets, slots, own, ends)
+                    left, right = split(data, start, i - start, (blob, offsets, slots), own, ends)
                 if left >= 0:
                     entries = _count(terms.columns[left], entries, room)
                     entries = _count(terms.columns[right], entries, room)

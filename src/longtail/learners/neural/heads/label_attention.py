@@ -209,8 +209,9 @@ class LabelAttentionNetwork(HeadNetwork):
         B, T, width = hidden.shape
         both = torch.cat([self.queries(labels), self.vectors(labels)])
         products = (both @ hidden.reshape(B * T, width).T).view(2, len(labels), B, T)
-        attention = products[0].masked_fill(~mask, -torch.inf).softmax(dim=2)
-        return (attention * products[1]).sum(dim=2).T + self.bias(labels)[:, 0]
+        scores, values = products.unbind(0)  # taken by number, each would get a gradient as large as both
+        attention = scores.masked_fill(~mask, -torch.inf).softmax(dim=2)
+        return (attention * values).sum(dim=2).T + self.bias(labels)[:, 0]
 
     def _still_contexts(self, hidden: Tensor, mask: Tensor, labels: Tensor, hooks: Hooks) -> Tensor:
         """c_l . v_l, with contexts (B, S, width) that have no gradient: two products forwards and none back."""

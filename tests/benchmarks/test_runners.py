@@ -271,7 +271,7 @@ def test_rows_of_tailmix_and_glas_have_taggers(runner: Any, part: str) -> None:
 
 
 def test_the_search_of_tailmix_covers_its_forms() -> None:
-    assert len(tailmix.GRID) == 2 * 3 * 3 * 2 and set(tailmix.FEWER) <= set(tailmix.GRID) <= set(tailmix.SEARCHED)
+    assert len(tailmix.GRID) == 2 * 3 * 3 * 2 and {tailmix.AS_PRINTED} <= set(tailmix.GRID) <= set(tailmix.SEARCHED)
     row = {"corpus": "vuln-libraries-held-out", "learner": "bag", "seed": 0}
     taggers = {repr(tailmix.tagger_of({**row, "setting": name})) for name in tailmix.SEARCHED}
     assert len(taggers) == len(tailmix.SEARCHED), "no two settings are the same"
@@ -288,10 +288,10 @@ def test_finalists_are_the_best_on_held_out_documents() -> None:
 
     some = {"max additive 0.4 M1": 3.0, "literal in-place 0.4 M1": 1.0, "max in-place 0.4 M1": 2.0}
     best = ("max additive 0.4 M1", "max in-place 0.4 M1")
-    assert tailmix.finalists("vuln-libraries", "bag", done(some)) == ()
-    assert tailmix.finalists("vuln-libraries", "bag", done(some), complete=False) == best
+    assert tailmix.finalists(done(some)) == ()
+    assert tailmix.finalists(done(some), complete=False) == best
     everything = dict.fromkeys(tailmix.SEARCHED, 0.0) | some
-    assert tailmix.finalists("vuln-libraries", "bag", done(everything)) == best
+    assert tailmix.finalists(done(everything)) == best
     assert glas.best("vuln-libraries", {}) == ()
 
 
@@ -306,7 +306,8 @@ def test_a_row_of_tailmix_says_what_was_mixed(monkeypatch: pytest.MonkeyPatch) -
     learner = {"part": "attentionxml", "encoder": {"part": "bag", "size": 8}, "epochs": 1}
     for runner, setting, said in ((tailmix, "max additive 0.4 M1", "pairs"), (glas, "weight 10", "steps")):
         monkeypatch.setattr(runner, "corpora", small)
-        monkeypatch.setitem(runner.LEARNERS, ("vuln-libraries", "bag"), learner)
+        of_runner = {tailmix: (tailmix.LEARNERS, ("vuln-libraries", "bag")), glas: (glas.NETWORKS, "vuln-libraries")}
+        monkeypatch.setitem(*of_runner[runner], learner)
         row = {"row": "x", "corpus": "vuln-libraries-held-out", "learner": "bag", "setting": setting, "seed": 0}
         measured = runner.measure(row, Path())
         assert measured["statistics"][said] > 0 and "PSP@3" in measured["figures"]

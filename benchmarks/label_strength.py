@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from common import RESULTS, rows_of, run_rows
-from label_text import CORPORA, FEW, SMALL, TREES, folded
+from label_text import CORPORA, TREES, folded
 from longtail import Corpus, Tagger, read
 from longtail.run import Run
 from longtail.scores import Scores
@@ -51,6 +51,7 @@ GANDALF = ("plain", *(f"gandalf-{s:g}" for s in STRENGTHS))
 LABELMIX = tuple(f"labelmix-{s:g}" for s in STRENGTHS)
 FORMS = (*(f"gandalf-1-{name}" for name in GRAPHS), "gandalf-0.3-scaled", "gandalf-0.3-all", "gandalf-printed")
 GUTENBERG, EURLEX = CORPORA
+SMALL, FEW = "-16k", 16_000
 SOME = f"{GUTENBERG}{SMALL}"
 TREE, FREE, TEXTS = KINDS.values()
 #: What is run, in this order: (corpus, learner, settings, seeds).

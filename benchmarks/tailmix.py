@@ -92,11 +92,14 @@ ONE_VS_ALL, PLAIN, FINALISTS = "one-vs-all", "plain", 2
 
 
 def finalists(done: dict[str, Any], *, complete: bool = True) -> tuple[str, ...]:
-    """The best settings on held-out documents, the better one first; none before there is a choice."""
+    """The best settings on held-out documents, the better one first; none before there is a choice.
+
+    Ablations, which leave out what TailMix chooses neighbours by, are none of them.
+    """
     corpus, learner = SEARCHED_ON
-    rows = {setting: f"{corpus}{HELD_OUT}/{learner}/{setting}/0" for setting in SEARCHED}
+    rows = {name: f"{corpus}{HELD_OUT}/{learner}/{name}/0" for name in SEARCHED if name not in ABLATIONS}
     found = {setting: done[row]["figures"] for setting, row in rows.items() if row in done}
-    if len(found) < (len(SEARCHED) if complete else FINALISTS):
+    if len(found) < (len(rows) if complete else FINALISTS):
         return ()
     return tuple(sorted(found, key=lambda setting: -(found[setting]["PSP@3"] + found[setting]["PSP@5"]))[:FINALISTS])
 

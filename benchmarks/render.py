@@ -204,6 +204,8 @@ def blocks(all_results: dict[str, Results]) -> dict[str, Callable[[], str]]:
     if "lsfa" in all_results:
         known["lsfa"] = partial(lsfa.lsfa_section, all_results["lsfa"])
         known["lsfa-search"] = partial(lsfa.lsfa_search_section, all_results["lsfa"])
+    if "lsfa-reason" in all_results:
+        known["lsfa-reason"] = partial(lsfa.lsfa_reason_section, all_results["lsfa-reason"])
     if "xda" in all_results:
         known["xda"] = partial(xda.xda_section, all_results["xda"])
         known["xda-held-out"] = partial(xda.held_out_section, all_results["xda"])

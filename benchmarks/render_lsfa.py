@@ -25,6 +25,14 @@ NAMES = {
 }
 #: Learners beside it.
 RIVALS = {"httn": "HTTN", "lsan": "LSAN", "xml-cnn": "XML-CNN", "one-vs-all": "one-vs-all (linear)"}
+#: Settings of benchmarks/lsfa_reason.py.
+REASON = {
+    "plain": "plain, nothing made up",
+    "covariance": "the head's covariance around prototypes",
+    "pvae": "PVAE around prototypes",
+    "covariance-oracle": "the head's covariance around the oracle's prototypes",
+    "pvae-oracle": "PVAE around the oracle's prototypes",
+}
 #: How like real features the made-up ones were.
 PHASES = ("train", "features", "pvae", "retune")
 CHECKS = ("spread", "spread_low", "spread_high", "cosine", "cosine_low")
@@ -51,6 +59,57 @@ def lsfa_search_section(results: Results) -> str:
         named = [(learner, setting, RIVALS.get(learner, setting)) for learner, setting in settings]
         parts.append(table(results, corpus, named))
     return "\n\n".join([*parts, *_checks(results, corpora), _made(results)])
+
+
+def lsfa_reason_section(results: Results) -> str:
+    """What made-up features are worth around prototypes of few documents, and around those that the others give."""
+    lines = [
+        "| features made up of labels made rare | seeds | recall@1/5 of these labels | sd | P@1/5 | PSP@5 | believed |",
+        "|---|--:|---|--:|---|--:|--:|",
+    ]
+    groups = {setting: rows for (*_, setting), rows in tail_groups(results).items()}
+    for setting, rows in ((each, groups[each]) for each in REASON if each in groups):
+
+        def mean(where: str, metric: str, rows: list[Results] = rows, form: str = ".1f") -> str:
+            return f"{mean_and_spread(row[where][metric] for row in rows)[0]:{form}}"
+
+        spread = f"{mean_and_spread(row['rare']['recall@5'] for row in rows)[1]:.1f}" if len(rows) > 1 else "-"
+        lines.append(
+            f"| {REASON[setting]} | {len(rows)} | {mean('rare', 'recall@1')}/{mean('rare', 'recall@5')} | {spread} "
+            f"| {mean('figures', 'P@1')}/{mean('figures', 'P@5')} | {mean('figures', 'PSP@5')} "
+            f"| {'' if setting == 'plain' else mean('believed', 'drawn', form='.2f')} |"
+        )
+    return "\n\n".join(["\n".join(lines), _places(groups["plain"]), _reason_made(results, groups["plain"])])
+
+
+def _places(rows: list[Results]) -> str:
+    """How far prototypes of few documents lie from where they belong."""
+    lines = [
+        "| prototype of | distance to the mean of many, in spreads of features | another label's is nearer |",
+        "|---|--:|--:|",
+    ]
+    for count in rows[0]["places"]["few"]:
+        far, beyond = (mean_and_spread(row["places"]["few"][count][at] for row in rows)[0] for at in (0, 1))
+        name = f"{count} document{'s' * (count != '1')} of a head label"
+        lines.append(f"| {name} | {far:.2f} | {100 * beyond:.0f} % |")
+    ours, chance = (mean_and_spread(row["places"]["rare"][at] for row in rows)[0] for at in (0, 1))
+    lines.append(f"| what is left to a label made rare, to the mean of unseen documents | {ours:.2f} | |")
+    lines.append(f"| as many unseen documents, to the mean of the others | {chance:.2f} | |")
+    return "\n".join(lines)
+
+
+def _reason_made(results: Results, plain: list[Results]) -> str:
+    labels, pairs = (
+        mean_and_spread(each)[0] for each in ([r["labels"] for r in plain], [r["rare"]["pairs"] for r in plain])
+    )
+    own, unseen = (mean_and_spread(row["believed"][name] for row in plain)[0] for name in ("own", "unseen"))
+    return (
+        f"{labels:.0f} labels with 12 to 50 documents keep 2 to 5 of them; {pairs:.0f} pairs of theirs are in the "
+        "documents that are held out and measured on. Believed: the mean probability that the classifier gives "
+        f"these labels at the made-up features before it is tuned; {own:.2f} at features of documents it has learnt "
+        f"from, {unseen:.2f} at those of documents that were set aside. A seed is another draw of labels and another "
+        f"network. {machine_line(results)} Made by `{results['command']}`."
+    )
 
 
 def _checks(results: Results, corpora: list[str]) -> list[str]:

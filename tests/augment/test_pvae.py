@@ -13,7 +13,14 @@ torch = pytest.importorskip("torch")
 from longtail.augment.feature_sources import Around, Copies  # noqa: E402
 from longtail.augment.label_features import LabelFeatures  # noqa: E402
 from longtail.augment.lsfa_checks import checked  # noqa: E402
-from longtail.augment.pvae import Pvae, Shape, divergence, negative_evidence, released_loss  # noqa: E402
+from longtail.augment.pvae import (  # noqa: E402
+    PATIENCE,
+    Pvae,
+    Shape,
+    divergence,
+    negative_evidence,
+    released_loss,
+)
 from longtail.run import Run  # noqa: E402
 
 ONE = Run(threads=1)
@@ -188,6 +195,24 @@ def test_the_network_has_learnt_something() -> None:
         return float(np.abs(np.corrcoef(drawn.T) - expected).mean())
 
     assert off(fitted) < 0.5 * off(unfitted)
+
+
+def test_training_stops_when_held_out_labels_are_no_better_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second epoch is the best: what it left is kept, and training ends as many epochs later as it has patience."""
+    features, _, _ = gaussians()
+    seen: list[Any] = []
+    held_out: set[int] = set()
+
+    def worse(self: Pvae, features: LabelFeatures, valid: Any) -> float:
+        seen.append(self.network.mean.weight.detach().clone())
+        held_out.update(np.unique(valid[1]).tolist())
+        return [5.0, 3.0][len(seen) - 1] if len(seen) < 3 else 4.0
+
+    monkeypatch.setattr(Pvae, "_validated", worse)
+    made = Pvae.fitted(QUICK, features, np.arange(HEAD), ONE)
+    assert len(seen) == 2 + PATIENCE < QUICK.epochs
+    assert torch.equal(made.network.mean.weight, seen[1]) and not torch.equal(seen[1], seen[-1])
+    assert len(held_out) == HEAD // 10, "one head label in ten"
 
 
 def test_what_is_modelled_and_how_matters() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 from longtail.augment.retune import Retune
+from longtail.augment.xda.filtering import best_share, scaled
+from longtail.augment.xda.made import Made
 from longtail.augment.xda.part import Xda, class_weights
 from longtail.corpus import Corpus
 from longtail.errors import UsageError
@@ -64,6 +67,34 @@ def test_copies_behind_the_documents_with_the_frequent_label_masked() -> None:
     assert (added.Y != corpus.rows(np.repeat(np.arange(80), 2)).Y).nnz == 0
     assert out.labels.frequency.tolist() == corpus.labels.frequency.tolist()
     assert any(text not in (corpus.texts or []) for text in added.texts or [])
+
+
+class ByText:
+    """A judge that finds every text different, by what it is."""
+
+    def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
+        drawn = [np.random.default_rng(zlib.crc32(text.encode())) for text in corpus.texts or []]
+        values = np.stack([rng.random(corpus.n_labels) ** 4 for rng in drawn]).astype(np.float32)
+        return Scores.from_csr(sp.csr_matrix(values), k)
+
+
+def test_copies_are_kept_by_diversity_and_consistency_together() -> None:
+    """Both are scaled over all copies and added; each by itself would keep others."""
+    corpus = small()
+
+    def made(**options: Any) -> Made:
+        return Xda(rarest=10, copies=4, **options).made(corpus, ByText(), Fit(Run(seed=1)))
+
+    every, best = made(keep=1.0), made(keep=0.5)
+    assert every.diversity is not None and every.consistency is not None and every.score is not None
+    assert every.diversity.std() > 0.1 and every.consistency.std() > 0.1
+    np.testing.assert_allclose(every.score, scaled(every.diversity) + scaled(every.consistency))
+
+    def kept(score: np.ndarray) -> list[str]:
+        return [text for text, keep in zip(every.texts, best_share(score, every.rows, 0.5), strict=True) if keep]
+
+    assert best.texts == kept(every.score)
+    assert best.texts != kept(every.diversity) and best.texts != kept(every.consistency)
 
 
 def test_options_of_the_paper_and_its_ablations() -> None:

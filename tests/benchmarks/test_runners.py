@@ -250,6 +250,58 @@ def test_tables_of_lsfa() -> None:
     assert all(f"| {setting} | 3 |" in search for setting in lsfa.SEARCHED)
 
 
+def test_labels_are_made_rare_by_setting_documents_aside() -> None:
+    pytest.importorskip("torch")
+    import lsfa_reason
+
+    rng = np.random.default_rng(0)
+    Y = np.zeros((600, 40), dtype=np.float32)
+    Y[np.arange(600), np.arange(600) % 30] = 1  # twenty documents each, and ten labels with many more
+    Y[:, 30:] = rng.random((600, 10)) < 0.3
+    names = LabelIndex([f"label {label}" for label in range(40)])
+    train = Corpus(Y=sp.csr_matrix(Y), labels=names, texts=[f"text {row}" for row in range(600)]).counted()
+    rest, aside, rare = lsfa_reason.made_rare(train, 0)
+    assert len(rest) + len(aside) == 600 and not set(rest.texts or ()) & set(aside.texts or ())
+    assert len(rare) == 30 and rest.labels.frequency[rare].tolist() == [lsfa_reason.LEFT] * 30
+    assert aside.labels.names == rest.labels.names
+    assert (np.diff(aside.positives().tocsc().indptr)[rare] == 20 - lsfa_reason.LEFT).all()
+
+
+def test_an_oracle_moves_prototypes_of_labels_made_rare_alone() -> None:
+    pytest.importorskip("torch")
+    import lsfa_reason
+    from longtail.augment.label_features import LabelFeatures
+    from longtail.run import Run
+
+    own = LabelFeatures(np.array([0, 2, 4, 6]), np.array([[0], [2], [4], [6], [1], [3]], np.float16))
+    unseen = LabelFeatures(np.array([0, 6, 6, 7]), np.array([[9], [9], [9], [9], [9], [9], [5]], np.float16))
+    nothing: Any = None
+    made = lsfa_reason.Setup(nothing, nothing, np.array([0]), np.array([1, 2]), own, unseen)
+    assert made.prototypes().tolist() == [[(2 * 1 + 6 * 9) / 8], [5], [2]]
+    for setting, centre in (("covariance", 1), ("covariance-oracle", 7)):
+        drawn = made.source(setting, Run(threads=1)).draw(np.zeros(4000, np.int64), np.random.default_rng(0))
+        assert drawn.mean() == pytest.approx(centre, abs=0.1)
+
+
+def test_tables_of_lsfas_reason() -> None:
+    pytest.importorskip("torch")
+    import lsfa_reason
+    import render_lsfa
+
+    places = {"few": {"1": [0.9, 0.6], "2": [0.6, 0.5]}, "rare": [0.8, 0.6]}
+    found = {"figures": dict.fromkeys(("P@1", "P@5", "PSP@5"), 70.0), "places": places, "labels": 78}
+    rare = {"pairs": 341, "recall@1": 7.0, "recall@5": 26.0}
+    rows = [
+        {**row, **found, "rare": rare, "believed": {"own": 0.9, "unseen": 0.2, "drawn": 0.4}}
+        for row in lsfa_reason.rows()
+    ]
+    machine = {"cores": 2, "cpu": "a CPU", "memory_gb": 4.0, "system": "Linux", "python": "3.11"}
+    shown = render_lsfa.lsfa_reason_section({"command": "a command", "machine": machine, "rows": rows})
+    assert set(render_lsfa.REASON) == set(lsfa_reason.SETTINGS)
+    assert all(f"| {name} | 3 | 7.0/26.0 | 0.0 | 70.0/70.0 | 70.0 |" in shown for name in render_lsfa.REASON.values())
+    assert "| 2 documents of a head label | 0.60 | 50 % |" in shown and "78 labels" in shown and "341 pairs" in shown
+
+
 @pytest.mark.parametrize("row", xda.rows(), ids=lambda row: row["row"])
 def test_xda_rows_have_taggers(row: dict[str, Any]) -> None:
     tagger = xda.tagger_of(row)

@@ -4,7 +4,7 @@
 
     generate   N_a copies of each document, some of its words masked and filled with its labels in mind
     filter     the copies that the first stage f0 finds new and still calls the same
-    mask       labels with more than N_t documents count neither way in the copies: only rare labels get examples
+    mask       labels with N_t documents or more count neither way in the copies: only rare labels get examples
 
 The learner is then tuned on documents and copies together. f0 never sees a copy before.
 """
@@ -49,7 +49,8 @@ class Xda(Augmenter):
 
     generator: Any = option("words", "what writes the copies: words, local or encoder-decoder")
     copies: int = option(4, "copies made of each document before any is left out (N_a; paper: 2 to 4)", low=1, high=100)
-    rarest: int = option(5, "labels with at most this many documents are rare (N_t; paper: 10 to 700)", low=1)
+    rarest: int = option(5, "labels with at most this many documents are rare (paper: fewer than N_t, 10 to 700)",
+                         low=1)  # fmt: skip
     documents: str = option("rare", "which documents are copied: those with a rare label, or all (paper)",
                             choices=("rare", "all"))  # fmt: skip
     filter: bool = option(True, "keep only the best copies; if not, all of them (paper's ablation)")

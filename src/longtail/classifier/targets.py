@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from longtail.inputs.tables import column, kind_of
-from longtail.sparse import starts_of
+from longtail.sparse import rows_of_pairs, starts_of
 
 #: One class per document; an indicator matrix, dense or sparse; a list of labels per document.
 SINGLE, DENSE, SPARSE, LISTS = "single", "dense", "sparse", "lists"
@@ -83,7 +83,7 @@ def known_targets(y: Any, form: Form) -> tuple[sp.csr_matrix, int]:
         raise ValueError(f"y has the form '{given.kind}', and the classifier was fitted with '{form.kind}'")
     places = {label: number for number, label in enumerate(form.classes.tolist())}
     columns = np.array([places.get(label, -1) for label in given.classes.tolist()], dtype=np.int64)[Y.indices]
-    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    rows = rows_of_pairs(Y)
     kept = columns >= 0
     shape = (Y.shape[0], len(form.classes))
     found = sp.csr_matrix((np.ones(kept.sum(), np.float32), (rows[kept], columns[kept])), shape)

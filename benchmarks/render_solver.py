@@ -10,15 +10,16 @@ from peers_checks import checks
 BUSY = 3.0
 
 BOUND = """\
-What stops it: the solver takes half to seven tenths of Parabel's time, and it waits for memory. A visit to a \
-document of few words does little arithmetic with what it reads from many places: the document, its dual variables, \
-and a row of weights per word. With a million labels there are as many documents as labels, and the upper levels of \
-the tree hold all of them: neither they nor the weights fit the cache, so a pass runs at a lower share of a matrix \
-product than on any other corpus. Clustering has the same bound. What remains, finding the documents of many small \
-nodes and packing their weights, is spread over many steps of which none takes a tenth of the time, so even without \
-it the target of a million labels would be missed. A matched tolerance means more passes over the same data: what \
-longtail gains by stopping earlier, at equal P@1, is not counted there. Visiting documents in the order of memory \
-would be faster, but stops 1 to 5 % from the optimum, and loses precision."""
+What stops it: the solver takes half to seven tenths of Parabel's time, and by its speed beside a matrix product it \
+waits for memory, most likely (no counters of the processor were read). A visit to a document of few words does \
+little arithmetic with what it reads from many places: the document, its dual variables, and a row of weights per \
+word. With a million labels there are as many documents as labels, and the upper levels of the tree hold all of them: \
+neither they nor the weights fit the cache, so a pass runs at a lower share of a matrix product than on any other \
+corpus. What remains, finding the documents of many small nodes and packing their weights, is spread over many steps \
+of which none takes a tenth of the time (seen with a quarter of these documents), so even without it the target of a \
+million labels would be missed. A matched tolerance means more passes over the same data: what longtail gains by \
+stopping earlier, at equal P@1, is not counted there. Visiting documents in the order of memory would be faster, but \
+stops 1 to 5 % from the optimum, and loses precision."""
 
 TURNS = """\
 P@1 of one tree differs by up to half a point between seeds, and rows of a million labels and of a matched tolerance \

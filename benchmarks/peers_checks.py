@@ -141,6 +141,9 @@ def _times(
         f"{best['system']} {best[figure]:.4g}, {peer['system']} {peer[figure]:.4g}; "
         f"P@1 {_p1(best):.2f}, {_p1(peer):.2f}{_burnt(figure, best, peer)}"
     )
+    least_of_all = _least(ours, figure)
+    if least_of_all is not None and least_of_all is not best:
+        how += f"; {least_of_all['system']} {least_of_all[figure]:.4g}, with P@1 {_p1(least_of_all):.2f}"
     return Check(target, table.corpus, need, value, value >= least, how)
 
 

@@ -115,7 +115,7 @@ def page(all_results: dict[str, Results]) -> str:
             peers.peers_section(all_results["peers"]),
         ]
     if "solver" in all_results:
-        parts += ["### What bounds training", solver.solver_section(all_results["solver"])]
+        parts += ["### What bounds training", solver.solver_section(all_results["solver"], all_results.get("peers"))]
     if "quality" in all_results:
         parts += ["## From raw text with two commands", quality.quality_section(all_results["quality"])]
     if "tail" in all_results:

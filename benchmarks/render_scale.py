@@ -207,7 +207,21 @@ def far_section(results: dict[str, Any]) -> str:
                 f"| {peak / 1e3:,.1f} | {model.at('model_mb', size) / 1e3:,.1f} | {shards} | {shared / 1e3:,.2f} "
                 f"| {shared * 1e6 / NETWORK:,.0f} s | {model.at('predict_ms', size):.3f} |"
             )
-    return "\n".join(lines)
+    beside = " ".join(map(_measured_far, models(results))).strip()
+    return "\n".join([*lines, *(["", beside] if beside else [])])
+
+
+def _measured_far(model: Model) -> str:
+    """What ten million labels took, where they were measured: the model was not fitted to them."""
+    row = model.rows.get("10m")
+    if row is None:
+        return ""
+    size = Size.far(model.learner, row["labels"])
+    core_h, peak = measured(row, "core_s") / 3600, row["peak_mb"] / 1e3
+    return (
+        f"Measured with {row['labels']:,} labels and {model.learner}: {core_h:.2g} core hours and {peak:.1f} GB, where "
+        f"the model says {model.at('core_s', size) / 3600:.2g} and {model.at('peak_mb', size) / 1e3:.1f}."
+    )
 
 
 def shards_for(peak_mb: float, shared_mb: float, memory_mb: float) -> str:

@@ -317,7 +317,7 @@ def check_registered(part: Part) -> None:
 def check_bounds(config: Any) -> None:
     """Refuses a configuration with more parts, or parts within parts, than anybody means; takes no time."""
     parts = 0
-    for value, depth in _walk(config):
+    for value, depth in _values_within(config):
         parts += isinstance(value, Mapping | Part | str)
         if parts > MOST_PARTS:
             raise UsageError(f"a configuration has more than {MOST_PARTS} parts")
@@ -325,7 +325,7 @@ def check_bounds(config: Any) -> None:
             raise UsageError(f"parts are nested more than {MOST_DEPTH} deep")
 
 
-def _walk(config: Any) -> Iterator[tuple[Any, int]]:
+def _values_within(config: Any) -> Iterator[tuple[Any, int]]:
     """Everything that is or may name a part, with the parts (or lists within lists) around it."""
     waiting: list[tuple[Any, int]] = [(config, 0)]
     while waiting:
@@ -364,16 +364,17 @@ def build(config: str | Mapping[str, Any] | Part, *kinds: str) -> Part:
 
 def config_of(part: Part) -> dict[str, Any]:
     """The inverse of `build`: plain values only, parts inside parts written out the same way."""
-    return {"part": name_of(part), **{f.name: _plain(getattr(part, f.name)) for f in fields(part)}}
+    return {"part": name_of(part), **{f.name: plain_value(getattr(part, f.name)) for f in fields(part)}}
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """An option's value as configurations hold it, parts in it written out."""
     if isinstance(value, Part):
         return config_of(value)
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain_value(v) for v in value]
     if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
+        return {key: plain_value(v) for key, v in value.items()}
     return value
 
 
@@ -383,10 +384,9 @@ def shortened(value: Any) -> Any:
         return [shortened(item) for item in value]
     if not isinstance(value, Part):
         return value
-    name = config_of(value)["part"]
     changed = {f.name: shortened(getattr(value, f.name)) for f in fields(value)
                if not _same(getattr(value, f.name), default_of(f))}  # fmt: skip
-    return {"part": name, **changed} if changed else str(name)
+    return {"part": name_of(value), **changed} if changed else name_of(value)
 
 
 def _same(value: Any, default: Any) -> bool:

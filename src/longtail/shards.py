@@ -105,7 +105,7 @@ class _Asked(NamedTuple):
     rare: float | None = None
 
 
-class _Rows(NamedTuple):
+class _Documents(NamedTuple):
     """Some documents on their way to another process, and the model directory it is to open."""
 
     directory: str
@@ -120,7 +120,7 @@ def score_elsewhere(tagger: Tagger, directory: Path, corpus: Corpus, k: int, run
     pieces = [slice(start, start + SENT) for start in range(0, len(corpus), SENT)]
     # shard by shard, so that a process opens few of them
     tasks = [
-        _Rows(str(each.absolute()), None if texts is None else list(texts[piece]), None if X is None else X[piece])
+        _Documents(str(each.absolute()), None if texts is None else list(texts[piece]), None if X is None else X[piece])
         for each in directories
         for piece in pieces
     ]
@@ -133,23 +133,24 @@ def score_elsewhere(tagger: Tagger, directory: Path, corpus: Corpus, k: int, run
     return pipeline.reranked(Scores.stacked(found, wide), corpus, k).top(k)
 
 
-def _score_rows(asked: _Asked, rows: _Rows) -> Scores:
-    tagger = _opened(asked.open, rows.directory)
+def _score_rows(asked: _Asked, documents: _Documents) -> Scores:
+    tagger = _opened(asked.open, documents.directory)
     if asked.rare is not None:
         tagger = tagger.favouring_rare(asked.rare)
-    return tagger.score(_corpus(tagger, rows), asked.k)
+    return tagger.score(_corpus(tagger, documents), asked.k)
 
 
-def _list_rows(asked: _Asked, rows: _Rows) -> Lists:
-    tagger = _opened(asked.open, rows.directory)
-    corpus = tagger.pipeline.with_features(_corpus(tagger, rows), Run(threads=1))
+def _list_rows(asked: _Asked, documents: _Documents) -> Lists:
+    tagger = _opened(asked.open, documents.directory)
+    corpus = tagger.pipeline.with_features(_corpus(tagger, documents), Run(threads=1))
     learner = cast(LinearLearner, tagger.learner)
     return learner.lists(learner.rows_of(corpus), 0, len(corpus), asked.k)
 
 
-def _corpus(tagger: Tagger, rows: _Rows) -> Corpus:
-    count = len(rows.texts) if rows.texts is not None else cast(sp.csr_matrix, rows.X).shape[0]
-    return Corpus.unlabelled(tagger.labels_, count, texts=rows.texts, X=rows.X, name="the documents")
+def _corpus(tagger: Tagger, documents: _Documents) -> Corpus:
+    texts, X = documents.texts, documents.X
+    count = len(texts) if texts is not None else cast(sp.csr_matrix, X).shape[0]
+    return Corpus.unlabelled(tagger.labels_, count, texts=texts, X=X, name="the documents")
 
 
 @lru_cache(maxsize=1)

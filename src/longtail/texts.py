@@ -14,6 +14,11 @@ from numpy.typing import NDArray
 _RUN = 4096
 
 
+def without_half_surrogates(text: str) -> str:
+    """The text with ? for each half surrogate, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
 class PackedTexts(Sequence[str]):
     """A read-only sequence of texts that are decoded when asked for; equal to a list of the same texts.
 

@@ -21,7 +21,8 @@ def module(name: str) -> ModuleType:
 
 common, peers, render, measure = (module(name) for name in ("common", "peers", "render", "measure"))
 peers_rows, peers_checks, peers_measure = (module(f"peers_{name}") for name in ("rows", "checks", "measure"))
-systems, render_peers, prepare = (module(name) for name in ("peers_systems", "render_peers", "prepare"))
+systems, prepare = (module(name) for name in ("peers_systems", "prepare"))
+render_peers, render_solver = (module(f"render_{name}") for name in ("peers", "solver"))
 
 CONDITIONS = peers_measure.Conditions(threads=1, seed=0, budget=600.0)
 GUTENBERG, GERMEVAL = "gutenberg-lcsh-titles", "germeval-gnd"

@@ -16,6 +16,7 @@ from peers_made import (
     peers_rows,
     render,
     render_peers,
+    render_solver,
     results,
     row,
     system_of,
@@ -106,6 +107,29 @@ def test_a_check_says_what_was_compared() -> None:
         "PASS 4: gutenberg-lcsh-titles: training, one tree, defaults, at least 3 times faster "
         "(longtail parabel 1 tree 0.5, pecos xr-linear (16-way) 2; P@1 51.00, 51.00; processor time 4)"
     )
+
+
+def test_a_check_says_which_of_ours_was_faster_and_not_as_precise() -> None:
+    content = race({"train_s": 0.5})
+    faster = next(each for each in content["rows"] if each["system"] == "longtail parabel 1 tree")
+    faster["metrics"] = {**faster["metrics"], "P@1": 50.5}
+    faster["train_s"] = 0.4
+    check = peers_checks.checks(content)[0]
+    assert check.value == pytest.approx(4)
+    assert check.how.endswith("; longtail parabel 1 tree 0.4, with P@1 50.50")
+
+
+def test_what_bounds_training_names_the_targets_that_were_missed() -> None:
+    profile = {"row": "small/parabel", "corpus": "small", "learner": "parabel", "seconds": 2.0, "cluster_s": 0.5,
+               "solve_s": 1.0, "problems": 3, "one_pass_s": 0.2, "one_pass_gflop": 1.0,
+               "matrix_product_gflops": 100.0}  # fmt: skip
+    rows = {"command": "c", "rows": [profile]}
+    line = "| small | parabel | 2.00 | 25% | 50% | 25% | 0.20 | 5.0 | 5.0 | 5% |"
+    passed = render_solver.solver_section(rows, race({"train_s": 0.5}))
+    assert line in passed and "missed" not in passed and "other work" not in passed
+    missed = render_solver.solver_section({**rows, "rows": [{**profile, "load": 9.0}]}, race({"train_s": 1.0}))
+    assert "- gutenberg-lcsh-titles, one tree, defaults: 2, must be at least 3 times faster (seconds: " in missed
+    assert "The machine had much other work during small/parabel" in missed
 
 
 # tables

@@ -78,6 +78,13 @@ def test_tables_stand_without_the_check_and_say_so(results: dict[str, Any]) -> N
     assert "fit to quote" not in scale.rows_section(results)
 
 
+def test_what_was_measured_far_out_stands_beside_what_the_model_says(results: dict[str, Any]) -> None:
+    assert "Measured with" not in scale.far_section(results)
+    far = {**row("10m", 10_000_000, 10_000_000, 8), "train_cpu_s": 3600.0, "peak_mb": 5_900.0}
+    said = scale.far_section({**results, "rows": [*results["rows"], far]})
+    assert "Measured with 10,000,000 labels and parabel: 1 core hours and 5.9 GB, where the model says" in said
+
+
 def test_ten_million_labels_are_held_against_an_hour_and_16_gigabytes(results: dict[str, Any]) -> None:
     assert "Ten million labels: not measured" in scale.rows_section(results)
     far = {**results["rows"][0], "row": "parabel/10m", "train_s": 3000.0, "seconds": {"save": 300.0}}

@@ -186,7 +186,7 @@ def test_shards_are_searched_by_processes_that_open_one_each(engine: RayEngine, 
     assert np.array_equal(here.values, there.values)
     (tmp_path / "model").rename(tmp_path / "elsewhere")
     with pytest.raises(ModelError, match="every machine must see the model under this path"):
-        rows = shards._Rows(str(tmp_path / "model"), ["w1"], None)
+        rows = shards._Documents(str(tmp_path / "model"), ["w1"], None)
         Run(engine=engine).map_shared(shards._score_rows, shards._Asked(Tagger.load, 3), [rows])
 
 

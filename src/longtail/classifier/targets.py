@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from longtail.inputs.tables import column, kind_of
-from longtail.sparse import starts_of
+from longtail.sparse import rows_of_pairs, starts_of
 
 #: One class per document; an indicator matrix, dense or sparse; a list of labels per document.
 SINGLE, DENSE, SPARSE, LISTS = "single", "dense", "sparse", "lists"
@@ -83,7 +83,7 @@ def known_targets(y: Any, form: Form) -> tuple[sp.csr_matrix, int]:
         raise ValueError(f"y has the form '{given.kind}', and the classifier was fitted with '{form.kind}'")
     places = {label: number for number, label in enumerate(form.classes.tolist())}
     columns = np.array([places.get(label, -1) for label in given.classes.tolist()], dtype=np.int64)[Y.indices]
-    rows = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    rows = rows_of_pairs(Y)
     kept = columns >= 0
     shape = (Y.shape[0], len(form.classes))
     found = sp.csr_matrix((np.ones(kept.sum(), np.float32), (rows[kept], columns[kept])), shape)
@@ -125,9 +125,9 @@ def _is_indicator(rows: Sequence[Any]) -> bool:
 
 
 def _of_lists(rows: Sequence[Any]) -> tuple[Form, sp.csr_matrix]:
-    plain = [_plain(row) for row in rows]
-    counts = [len(row) for row in plain]
-    flat = list(chain.from_iterable(plain))
+    labels = [_labels_of(row) for row in rows]
+    counts = [len(row) for row in labels]
+    flat = list(chain.from_iterable(labels))
     kinds = {type(label) for label in flat}
     if not kinds <= {str} and not kinds <= {int}:
         wrong = next(label for label in flat if type(label) not in (str, int)) if kinds - {str, int} else None
@@ -135,11 +135,11 @@ def _of_lists(rows: Sequence[Any]) -> tuple[Form, sp.csr_matrix]:
         raise ValueError(f"Unknown label type: lists of labels hold texts, or whole numbers, and these hold {said}")
     names, codes = np.unique(np.array(flat) if flat else np.zeros(0, dtype=str), return_inverse=True)
     Y = sp.csr_matrix((np.ones(len(flat), np.float32), codes.astype(np.int32), starts_of(np.array(counts))),
-                      shape=(len(plain), len(names)))  # fmt: skip
+                      shape=(len(labels), len(names)))  # fmt: skip
     return Form(LISTS, names), Y
 
 
-def _plain(row: Any) -> list[Any]:
+def _labels_of(row: Any) -> list[Any]:
     """The labels of one document, each once."""
     if row is None:
         return []

@@ -113,11 +113,11 @@ def _show_one(entry: Entry, json: bool) -> None:
     from dataclasses import asdict, fields
 
     from longtail.part import default_of
-    from longtail.registry import _plain
+    from longtail.registry import plain_value
 
     part = entry.load()()
     options = [
-        {"option": f.name, "default": _plain(default_of(f)), "meaning": str(f.metadata.get("help", ""))}
+        {"option": f.name, "default": plain_value(default_of(f)), "meaning": str(f.metadata.get("help", ""))}
         for f in fields(part)
     ]
     if json:

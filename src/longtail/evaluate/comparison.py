@@ -17,6 +17,7 @@ from longtail.evaluate.report import evaluate
 from longtail.labels import LabelIndex
 from longtail.run import Run
 from longtail.scores import Scores
+from longtail.sparse import pair_keys
 
 FIGURES = ("P@1", "PSP@1")
 
@@ -315,8 +316,7 @@ def _in_columns_of(corpus: Corpus, scores: Scores, labels: LabelIndex) -> Scores
 def _stored(matrix: sp.csr_matrix, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which of the columns ids (n, k) the rows of a csr matrix (n, L) hold; never -1."""
     n, width = matrix.shape
-    there = np.repeat(np.arange(n), np.diff(matrix.indptr)) * width + matrix.indices
-    return np.isin(np.arange(n)[:, None] * width + ids, there) & (ids >= 0)
+    return np.isin(np.arange(n)[:, None] * width + ids, pair_keys(matrix)) & (ids >= 0)
 
 
 def _count(labels: LabelIndex, name: str) -> int:

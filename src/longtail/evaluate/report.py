@@ -104,7 +104,7 @@ class Report:
         if size < 1:
             raise UsageError(f"a bin must hold at least 1 label, not {size}")
         return [
-            {name: _plain(value) for name, value in row.items()}
+            {name: _json_value(value) for name, value in row.items()}
             for row in frequency_bins(self.per_label, self.labels, size)
         ]
 
@@ -268,7 +268,7 @@ def _many(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A JSON value: floats to four decimals, nan as null."""
     if isinstance(value, float):
         return None if math.isnan(value) else round(value, 4)
@@ -276,11 +276,11 @@ def _plain(value: Any) -> Any:
 
 
 def _rounded(figures: dict[str, float]) -> dict[str, float | None]:
-    return {name: _plain(value) for name, value in figures.items()}
+    return {name: _json_value(value) for name, value in figures.items()}
 
 
 def _rounded_pairs(pairs: dict[str, tuple[float, float]]) -> dict[str, list[float | None]]:
-    return {name: [_plain(low), _plain(high)] for name, (low, high) in pairs.items()}
+    return {name: [_json_value(low), _json_value(high)] for name, (low, high) in pairs.items()}
 
 
 def _cell(value: float, width: int = 8) -> str:

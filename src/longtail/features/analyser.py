@@ -25,8 +25,9 @@ from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, 
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
 from longtail.features.vocabulary import Found, Vocabulary
-from longtail.features.word_tables import GrowingWords, WordTable, frozen, gather, numbered, spelled, starts_of
+from longtail.features.word_tables import GrowingWords, WordTable, frozen, gather, numbered, spelled
 from longtail.part import Arrays, Part, shown_name
+from longtail.sparse import starts_of
 
 #: What `language` may be beside a language.
 AUTO, NONE = "auto", "none"
@@ -205,7 +206,7 @@ def plain_words(texts: Sequence[str]) -> Words:
     numbers, kept, hashes = numbered(words.blob, starts, lengths)
     counts = np.diff(firsts)[words.stream]
     steps = np.repeat(firsts[words.stream] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-    ends = np.concatenate([[0], np.cumsum(counts)])[words.ends]
+    ends = starts_of(counts)[words.ends]
     return Words(
         numbers[steps], ends, gather(words.blob, starts[kept], lengths[kept]), starts_of(lengths[kept]), hashes
     )

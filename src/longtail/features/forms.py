@@ -22,9 +22,9 @@ from longtail.features.word_tables import (
     hashes_of,
     looked_up,
     spelled,
-    starts_of,
     taken,
 )
+from longtail.sparse import starts_of
 
 #: Words that are remembered; one more, and all are forgotten.
 FORMS = 1 << 20

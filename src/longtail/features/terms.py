@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from longtail.features import kernels
 from longtail.features.tokenise import Words, tokenise
 from longtail.features.word_tables import power_of_two
+from longtail.sparse import starts_of
 
 #: Characters a chunk aims at: small enough for its tables to stay in the processor's cache, large enough for Python's
 #: part to be negligible. Results do not depend on it.
@@ -104,8 +105,7 @@ def by_column(entries: TermCounts, columns: NDArray[np.int32]) -> ColumnCounts:
     """Counts by column, given each node's column (-1 for none)."""
     order = np.argsort(columns, kind="stable")
     order = order[np.searchsorted(columns[order], 0) :]
-    starts = np.zeros(entries.nodes + 1, dtype=np.int64)
-    np.cumsum(entries.document_frequency(), out=starts[1:])
+    starts = starts_of(entries.document_frequency())
     scratch = np.empty((2, len(entries.ids)), dtype=np.int32)
     new_columns, new_counts = np.empty((2, len(entries.ids)), dtype=np.int32)
     arranged = kernels.Entries(np.empty(len(entries.indptr), dtype=np.int64), new_columns, new_counts)

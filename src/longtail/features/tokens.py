@@ -27,6 +27,7 @@ from longtail.keep.files import atomic_file
 from longtail.keep.safetensors import read_arrays, write_arrays
 from longtail.part import Arrays
 from longtail.run import Run
+from longtail.sparse import starts_of
 
 #: Fills rows up to a common length.
 PAD = 0
@@ -113,13 +114,7 @@ def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray
 
 def _taken(ids: NDArray[np.int32], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Tokens:
     """The spans of ids as documents."""
-    return Tokens(ids[_positions(starts, lengths)], _indptr(lengths))
-
-
-def _indptr(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    indptr = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    return indptr
+    return Tokens(ids[_positions(starts, lengths)], starts_of(lengths))
 
 
 def _joined(parts: list[Tokens]) -> Tokens:
@@ -127,7 +122,7 @@ def _joined(parts: list[Tokens]) -> Tokens:
     if not parts:
         return Tokens(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
     return Tokens(
-        np.concatenate([part.ids for part in parts]), _indptr(np.concatenate([part.lengths for part in parts]))
+        np.concatenate([part.ids for part in parts]), starts_of(np.concatenate([part.lengths for part in parts]))
     )
 
 

@@ -29,10 +29,10 @@ from longtail.features.word_tables import (
     frozen,
     gather,
     plain_array,
-    starts_of,
     table,
 )
 from longtail.part import Arrays, checked_before
+from longtail.sparse import starts_of
 
 #: int32 (words, 3): the number of each word in a vocabulary, and those of its two parts, or -1.
 Found = NDArray[np.int32]
@@ -314,7 +314,7 @@ def select(
     lengths = np.diff(gathered.offsets)[words]
     vocabulary = Vocabulary(
         blob=gather(gathered.blob, gathered.offsets[words], lengths),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        offsets=starts_of(lengths),
         slots=table(gathered.hashes[words], 2 * len(words)),
         columns=columns[np.concatenate([words, grams])],
         pairs=number[gathered.pairs[grams - T]],

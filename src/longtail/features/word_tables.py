@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from longtail.features import kernels
 from longtail.part import Arrays, checked_before
+from longtail.sparse import starts_of
 
 
 def power_of_two(least: int) -> int:
@@ -218,11 +219,6 @@ def looked_up(places: NDArray[np.integer], numbers: NDArray[np.int32]) -> NDArra
     found = np.empty(len(places), dtype=np.int32)
     kernels.look_up(places, numbers, found)
     return found
-
-
-def starts_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64 (n + 1,): where each of n pieces begins, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def taken(words: Spelled, chosen: NDArray[np.integer]) -> Spelling:

@@ -117,7 +117,7 @@ def save_model(
     for stem in states:
         if not STEM.fullmatch(stem) or f"{stem}{ARRAYS}" == LABELS:
             raise ValueError(f"'{stem}' cannot name a file of a model")
-    own = json.loads(json.dumps(manifest, allow_nan=False, default=_plain))
+    own = json.loads(json.dumps(manifest, allow_nan=False, default=_unpacked_scalar))
     if found := _not_finite(states, threads):
         raise LongtailError(f"the model is not saved: {found[1]!r} of its {found[0]} has numbers that are not finite")
     with atomic_directory(directory, overwrite=overwrite, refusal=_not_a_model) as new:
@@ -304,7 +304,8 @@ def _not_a_model(directory: Path) -> str:
     return "" if found else "it is not a model"
 
 
-def _plain(value: Any) -> Any:
+def _unpacked_scalar(value: Any) -> Any:
+    """A number of numpy's as Python's, for what JSON cannot write by itself."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a manifest cannot hold a {type(value).__name__}: {value!r}")

@@ -185,9 +185,9 @@ def _checked(name: str, entry: Any, where: str) -> tuple[int, int, str, tuple[in
     if not isinstance(kind, str) or kind not in _DTYPES:
         raise ModelError(f"{what} has the unknown type {_quoted(kind)}")
     dtype = _DTYPES[kind]
-    if not _whole(shape, MOST_DIMENSIONS):
+    if not _are_whole_numbers(shape, MOST_DIMENSIONS):
         raise ModelError(f"{what} has the impossible shape {_quoted(shape)}")
-    if not _whole(offsets, 2) or len(offsets) != 2 or offsets[0] > offsets[1]:
+    if not _are_whole_numbers(offsets, 2) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ModelError(f"{what} has the impossible offsets {_quoted(offsets)}")
     # Python's integers do not overflow; an empty array may still declare sides that numpy cannot address.
     if math.prod(side or 1 for side in shape) * dtype.itemsize >= 1 << 62:
@@ -198,7 +198,7 @@ def _checked(name: str, entry: Any, where: str) -> tuple[int, int, str, tuple[in
     return begin, end, dtype.str, tuple(shape)
 
 
-def _whole(values: Any, most: int) -> bool:
+def _are_whole_numbers(values: Any, most: int) -> bool:
     """Whether it is a list of at most `most` whole numbers that fit 62 bits."""
     return isinstance(values, list) and len(values) <= most and all(type(v) is int and 0 <= v < 1 << 62 for v in values)
 

@@ -38,14 +38,14 @@ def _records(
             try:
                 for field in labels:
                     if field in record:
-                        record[field] = _plain(record[field], class_names.get(field))
+                        record[field] = _as_json_has_it(record[field], class_names.get(field))
             except IndexError:
                 yield row, RecordError(f"a label number outside the {len(class_names[field])} class names")
                 continue
             yield row, record
 
 
-def _plain(value: Any, class_names: Sequence[str] | None) -> Any:
+def _as_json_has_it(value: Any, class_names: Sequence[str] | None) -> Any:
     """Arrow's ways to write labels brought to JSON's: structs lose their nulls, maps become objects."""
     if isinstance(value, dict):
         return {name: weight for name, weight in value.items() if weight is not None}

@@ -14,6 +14,7 @@ from longtail.errors import InputError, UsageError
 from longtail.keep.streams import Stream, bare_name, open_stream
 from longtail.read.label_table import LabelTable, ends_of
 from longtail.run import Run
+from longtail.texts import without_half_surrogates
 
 #: rdflib's names of the formats, by ending.
 FORMATS = {
@@ -80,7 +81,7 @@ class _Concepts:
         self.others: dict[str, dict[str, list[str]]] = {}
         self.broader: dict[str, list[str]] = {}
         self.notations: dict[str, str] = {}
-        self._plain: dict[str, dict[str, str]] = {}
+        self._plain_names: dict[str, dict[str, str]] = {}
 
     def add(self, kind: str, subject: str, value: str, spoken: str | None) -> None:
         """spoken  the language of a text, "" if it has none; None if the value is the address of another concept"""
@@ -89,13 +90,13 @@ class _Concepts:
             if spoken is None and above not in self.broader.setdefault(below, []):
                 self.broader[below].append(above)
             return
-        value = " ".join(value.encode("utf-8", "replace").decode().split())  # half surrogates are no text
+        value = " ".join(without_half_surrogates(value).split())
         if not value or spoken is None:
             return
         if kind == "name":
             self.names.setdefault(subject, {}).setdefault(spoken, value)
         elif kind == "label":
-            self._plain.setdefault(subject, {}).setdefault(spoken, value)
+            self._plain_names.setdefault(subject, {}).setdefault(spoken, value)
         elif kind == "other":
             self.others.setdefault(subject, {}).setdefault(spoken, []).append(value)
         else:
@@ -103,7 +104,7 @@ class _Concepts:
 
     def complete(self) -> None:
         """Vocabularies that have no preferred names at all may have plain ones."""
-        self.names = self.names or self._plain
+        self.names = self.names or self._plain_names
 
     def name(self, concept: str, spoken: str, there: list[str]) -> str:
         """The preferred name in a language, else without one, else in another."""

@@ -234,13 +234,13 @@ def parse_line(content: bytes, n_features: int, n_labels: int) -> tuple[list[int
     parts = [part for part in re.split(r"[ \t\r]+", text) if part]
     labels: list[int] = []
     if parts and ":" not in parts[0] and not text.startswith((" ", "\t")):
-        labels = [_whole(label, "label", n_labels, "L") for label in parts.pop(0).split(",")]
+        labels = [_column_number(label, "label", n_labels, "L") for label in parts.pop(0).split(",")]
     ids, values = [], []
     for part in parts:
         feature, colon, value = part.partition(":")
         if not colon:
             raise RecordError(f"'{part[:40]}' is not feature:value")
-        ids.append(_whole(feature, "feature", n_features, "D"))
+        ids.append(_column_number(feature, "feature", n_features, "D"))
         if not _NUMBER.fullmatch(value):
             raise RecordError(f"feature {feature} has the value '{value[:40]}', which is not a finite number")
         with np.errstate(over="ignore"):
@@ -251,7 +251,8 @@ def parse_line(content: bytes, n_features: int, n_labels: int) -> tuple[list[int
     return labels, ids, values
 
 
-def _whole(text: str, what: str, size: int, header: str) -> int:
+def _column_number(text: str, what: str, size: int, header: str) -> int:
+    """A label's or feature's number, which must be below what the header says."""
     if not (text.isascii() and text.isdigit()):
         raise RecordError(f"'{text[:40]}' is not a {what} id (a whole number from 0)")
     if len(text) > 18 or int(text) >= size:

@@ -18,7 +18,7 @@ from longtail.arrays import Bools, Floats, Ints, Longs, njit
 from longtail.corpus import Corpus
 from longtail.labels import LabelIndex
 from longtail.scores import Scores
-from longtail.sparse import pair_keys
+from longtail.sparse import entries_kept, pair_keys
 
 #: PSP@k is measured up to this k.
 MOST = 5
@@ -136,8 +136,7 @@ def true_labels(corpus: Corpus) -> tuple[Longs, Ints]:
     true = corpus.Y.data >= 0.5
     if corpus.pair_weight is not None:
         true &= corpus.pair_weight > 0
-    indptr = np.concatenate([[0], np.cumsum(true)])[corpus.Y.indptr]
-    return indptr.astype(np.int64), corpus.Y.indices[true].astype(np.int32)
+    return entries_kept(corpus.Y, true), corpus.Y.indices[true].astype(np.int32)
 
 
 def truth_of(scores: Scores, corpus: Corpus) -> Bools:

@@ -101,3 +101,9 @@ def test_goes_on_where_it_was_cut_off(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_heads_that_look_at_single_words_are_refused() -> None:
     with pytest.raises(UsageError, match="looks at single words, and the encoder 'convolutions'"):
         build({"part": "xml-cnn", "head": "label-attention"})
+
+
+def test_the_plan_counts_the_maps_of_every_chunk() -> None:
+    """Each chunk keeps a copy of all maps for the way back: 1.3 times what was expected was held without them."""
+    few, many = (Convolutions(chunks=chunks).cost(1000).per_token for chunks in (2, 8))
+    assert many - few >= 6 * 3 * Convolutions().maps

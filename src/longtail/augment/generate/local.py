@@ -14,6 +14,7 @@ from longtail.augment.generate.filler import Filler, endless
 from longtail.augment.generate.networks import Documents, SpanGenerator
 from longtail.fit import Fit
 from longtail.part import Arrays, option
+from longtail.texts import without_half_surrogates
 
 #: Gaps a text may have, and characters of texts that the tokeniser learns from.
 SENTINELS, TOKENISER_CHARACTERS = 32, 10_000_000
@@ -98,13 +99,8 @@ def trained_tokeniser(documents: Documents, vocabulary: int) -> Any:
         vocab_size=vocabulary, special_tokens=signs, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
-    tokeniser.train_from_iterator(_whole(texts), trainer)
+    tokeniser.train_from_iterator(map(without_half_surrogates, texts), trainer)
     tokeniser.post_processor = processors.TemplateProcessing(
         single=f"$A {END}", special_tokens=[(END, tokeniser.token_to_id(END))]
     )
     return Tokenizer.from_str(json.dumps(json.loads(tokeniser.to_str()), sort_keys=False))
-
-
-def _whole(texts: list[str]) -> list[str]:
-    """Without half surrogates, which the library does not take."""
-    return [text.encode("utf-8", "replace").decode() for text in texts]

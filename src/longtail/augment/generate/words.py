@@ -21,6 +21,7 @@ from longtail.part import option
 from longtail.plan import Sizes, Stage
 from longtail.run import Run
 from longtail.sparse import starts_of
+from longtail.texts import without_half_surrogates
 
 #: Documents looked at for a word that follows the same word, and places looked at in each.
 TRIES, PLACES = 4, 200
@@ -98,8 +99,7 @@ def words_of(texts: list[str]) -> tuple[Any, Ints, Longs]:
     try:
         given = pa.array(texts, pa.large_string())
     except UnicodeEncodeError:  # half surrogates, which Arrow does not take
-        whole = [text.encode("utf-8", "replace").decode() for text in texts]
-        given = pa.array(whole, pa.large_string())
+        given = pa.array([without_half_surrogates(text) for text in texts], pa.large_string())
     split = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(given))
     encoded = split.flatten().dictionary_encode()
     start = np.asarray(split.offsets, dtype=np.int64)

@@ -54,8 +54,9 @@ class Convolutions(WordEncoder):
         look = sum(WIDTHS) * self.size * self.maps
         maps = len(WIDTHS) * self.maps
         words = vocabulary * self.size
-        # maps before and after ReLU, those of a chunk, gradients of each; torch unfolds what the widest looks at
-        per_token = 6 * maps + WIDTHS[-1] * self.size
+        # maps before and after ReLU, those of every chunk, gradients of each; words padded for each width, and what
+        # the widest looks at, which torch unfolds
+        per_token = (4 + 2 * self.chunks) * maps + (WIDTHS[-1] + len(WIDTHS)) * self.size
         cost = self.layers(words, width=width, word_width=width, layers=look, per_token=per_token)
         layers = pooled * self.bottleneck
         return cost._replace(

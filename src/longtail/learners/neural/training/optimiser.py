@@ -57,7 +57,7 @@ class RowAdam(Optimizer):
         if gradient.is_sparse:
             gradient = gradient.coalesce()
             rows, values = gradient.indices()[0], gradient.values()
-            if _plain(parameter, values):
+            if _is_dense_in_memory(parameter, values):
                 tables = Tables(parameter.numpy(), state["mean"].numpy(), state["square"].numpy())
                 numbers = Numbers(first, second, rate, scale, group["eps"], group["weight_decay"] * group["lr"])
                 adam_step(tables, rows.numpy(), values.numpy(), numbers)
@@ -77,7 +77,7 @@ class RowAdam(Optimizer):
         parameter.addcdiv_(state["mean"], (state["square"].sqrt() / scale).add_(group["eps"]), value=-rate)
 
 
-def _plain(parameter: Tensor, values: Tensor) -> bool:
+def _is_dense_in_memory(parameter: Tensor, values: Tensor) -> bool:
     """Whether both are matrices of 32 bit numbers in this machine's memory, as on a CPU."""
     return all(
         each.ndim == 2 and each.dtype == torch.float32 and each.device.type == "cpu" and each.is_contiguous()

@@ -127,7 +127,7 @@ def show_plan(plan: Plan, learner: str, console: Console) -> None:
 
     sizes = plan.sizes
     features = f", about {sizes.features:,} features" if sizes.features else ""
-    console.print(f"[bold]{learner}[/bold] on {sizes.documents:,} documents, {sizes.labels:,} labels{features}")
+    console.print(f"[bold]{escape(learner)}[/bold] on {sizes.documents:,} documents, {sizes.labels:,} labels{features}")
     table = plain_table("stage", "time", "memory")
     table.add_row("interpreter and libraries", "", shown_size(plan.base))
     for stage, peak in zip(plan.stages, plan.peaks(), strict=True):

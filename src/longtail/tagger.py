@@ -215,7 +215,7 @@ class Tagger:
         ]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
-        """The k best labels of each document, or all there are, in the columns of `labels_`; the first of any longer list."""
+        """The k best labels of each document, or all there are, in the columns of `labels_`, best first."""
         self._require_fitted()
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")

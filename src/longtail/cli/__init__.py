@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -66,6 +67,8 @@ def _everything(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits: 0 done, 2 with one line on stderr for what a user can put right, 130 interrupted."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if isinstance(sys.stdout, TextIOWrapper):  # a character that the reader's encoding lacks is shown as '?'
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -95,3 +95,9 @@ def test_commands_show_what_they_print(
             said = capfd.readouterr()
             assert "title" in said.err or "--text-field" in content
             assert "150" in said.out or "135 documents to train on, 15 to test on" in said.out
+
+
+def test_the_first_block_of_python_tags_sensibly(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    block = next(content for kind, content in steps("README.md") if kind == "python")
+    exec(compile(block, "README.md", "exec"), {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["Bees", "Gardening"]

@@ -39,8 +39,11 @@ class StoppedError(LongtailError):
     """Work that was stopped from outside, and what becomes of what it had done; exit code 130."""
 
 
-#: What is said where the system gave less memory than was counted on.
-OUT_OF_MEMORY = "out of memory; --dry-run tells what training needs, --memory 2GB makes it do with less or refuse"
+#: What is said where the system gave less memory than was counted on, and to those who train.
+OUT_OF_MEMORY = "out of memory"
+OUT_OF_MEMORY_TRAINING = (
+    f"{OUT_OF_MEMORY}; --dry-run tells what training needs, --memory 2GB makes it do with less or refuse"
+)
 
 #: What libraries say when the system gives them no memory, threads or room to map files into; none has an error of its
 #: own for it.
@@ -55,6 +58,11 @@ def out_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def counted(number: int, one: str, rest: str = "") -> str:
+    """A number of things, one of which is called so: 1 document without text, 2 documents without text."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}{rest and ' '}{rest}"
 
 
 def printable(message: str) -> str:

@@ -215,15 +215,16 @@ class Tagger:
         ]
 
     def score(self, corpus: Corpus, k: int, *, run: Run | None = None) -> Scores:
-        """The k best labels of each document, in the columns of `labels_`; the first of any longer list."""
+        """The k best labels of each document, or all there are, in the columns of `labels_`, best first."""
         self._require_fitted()
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise UsageError(f"k must be a whole number of at least 1, not {k!r}")
+        k = min(int(k), len(self.labels_))  # more would be padding, and take memory for each document
         if len(corpus) == 0:
-            return Scores.empty(0, int(k))
+            return Scores.empty(0, k)
         if run is not None and run.engine.remote:
-            return self._score_elsewhere(corpus, int(k), run)
-        return self.pipeline.score(corpus, int(k), run=run or self._run()).top(int(k))
+            return self._score_elsewhere(corpus, k, run)
+        return self.pipeline.score(corpus, k, run=run or self._run()).top(k)
 
     def _score_elsewhere(self, corpus: Corpus, k: int, run: Run) -> Scores:
         if self.directory_ is None:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli_helpers import Command, documents, write_jsonl
+from cli_helpers import TOPICS, Command, documents, write_jsonl
 
 GOOD = {"text": "apple juice", "labels": ["fruit"]}
 
@@ -109,6 +109,31 @@ def test_k_below_one(k: str, command: Command, model: Path, data: Path) -> None:
     assert (result.code, result.line) == (2, f"-k must be at least 1, not {k}")
     result = command("evaluate", model, data / "test.jsonl", "-k", f"1,{k}")
     assert (result.code, result.line) == (2, f"-k takes numbers of at least 1, not {k}")
+
+
+def test_k_above_the_number_of_labels(command: Command, model: Path, data: Path) -> None:
+    """Only labels that there are take memory."""
+    test, huge = data / "test.jsonl", 10**12
+    predicted = command("predict", model, test, "-k", huge)
+    assert predicted.code == 0 and len(json.loads(predicted.out.splitlines()[0])["labels"]) == len(TOPICS)
+    assert command("predict", model, "-", "-k", huge, stdin=b"apple juice\n").code == 0
+    assert json.loads(command("evaluate", model, test, "-k", f"1,{huge}", "--json").out)[f"R@{huge}"] == 100
+    assert command("compare", model, "--data", test, "-k", huge).code == 0
+    assert command("compare", model, "--text", "apple", "-k", huge).code == 0
+
+
+def test_memory_that_runs_out(command: Command, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advice on training is for those who train."""
+
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("longtail.tagger.Tagger.score", exhausted)
+    monkeypatch.setattr("longtail.tagger.Tagger.fit", exhausted)
+    result = command("predict", model, data / "test.jsonl")
+    assert (result.code, result.line) == (2, "out of memory")
+    result = command("train", data / "train.jsonl", "-o", data / "m", "--learner", "parabel")
+    assert result.code == 2 and result.line.startswith("out of memory; --dry-run tells")
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,14 @@ def test_an_encoding_that_is_set(command: Command, tmp_path: Path) -> None:
         assert "there is no encoding 'mac'" in command(*verb, path, "--encoding", "mac").line
 
 
+def test_a_wrong_encoding_is_said_where_it_hides_a_column(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "k.csv"
+    content = "\n".join(";".join(row) for row in [["Nr", "Titel", "Text", "Schlagwörter"], *rows(40)])
+    path.write_bytes(content.encode("mac_roman"))
+    line = command("train", path, "-o", tmp_path / "m", *QUICK).line
+    assert "Schlagwšrter; name one with --labels-field (not UTF-8: read as cp1252" in line and "--encoding" in line
+
+
 def test_labels_that_are_none(command: Command, tmp_path: Path) -> None:
     unique = [[ident, title, text, f"{title} {text} {ident}"] for ident, title, text, _ in rows(150)]
     path = table(tmp_path / "k.csv", unique)

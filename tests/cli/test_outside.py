@@ -157,6 +157,7 @@ def test_a_program_that_ends_itself_is_no_closed_pipe(monkeypatch: pytest.Monkey
     def ends(**_: object) -> None:
         raise SystemExit(3)
 
+    monkeypatch.setattr(cli, "take_types_off", lambda command: None)
     monkeypatch.setattr(
         typer.main,
         "get_command",
@@ -165,3 +166,14 @@ def test_a_program_that_ends_itself_is_no_closed_pipe(monkeypatch: pytest.Monkey
     with pytest.raises(SystemExit) as ended:
         cli.run(["methods"])
     assert ended.value.code == 3
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_what_an_encoding_lacks_is_no_failure(encoding: str, model: Path, data: Path) -> None:
+    """Bars, ticks and names of labels on a terminal or in a file that is not UTF-8; JSON loses nothing."""
+    given = {**os.environ, "PYTHONIOENCODING": encoding}
+    for line in (["inspect", data / "train.jsonl"], ["compare", model, "--data", data / "test.jsonl"], ["methods"]):
+        done = outside(*line, env=given, encoding=encoding)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    shown = outside("inspect", data / "train.jsonl", "--label", "Ümläute", "--json", env=given, encoding=encoding)
+    assert "Sterne, Ümläute" in str(json.loads(shown.stdout))

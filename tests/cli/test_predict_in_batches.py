@@ -95,5 +95,5 @@ def test_what_was_skipped_is_said_once(
     result = command("predict", model, path, "--skip-bad")
     assert result.code == 0
     assert result.err.count("\n") == 1
-    assert "1 bad lines skipped, the first: " in result.err
+    assert "1 bad line skipped, the first: " in result.err
     assert len(result.out.splitlines()) == 9

@@ -17,6 +17,7 @@ from longtail.cli import progress
 from longtail.cli.ahead import Ahead, Done
 from longtail.cli.progress import Bars, Lines, duration
 from longtail.plan import Plan, Sizes, Stage
+from longtail.read import read_in_batches
 from longtail.run import Run
 
 
@@ -139,6 +140,18 @@ class TestLines:
         with run.bar("scoring", total):
             time.sleep(0.2)
         assert lines.said[0] == "Scoring 0 %, 1 s so far"
+
+    def test_a_file_that_is_read_to_its_end_has_no_bytes_to_count_and_nothing_left(
+        self, lines: Said, tmp_path: Path
+    ) -> None:
+        """The last documents are still predicted then."""
+        path = tmp_path / "new.txt"
+        path.write_text("some text\n" * 10)
+        run = Run(progress=lines, watch=lines)
+        batches, _ = read_in_batches(path, 100, run=run, title="Predicting")
+        for _ in batches:
+            time.sleep(0.2)
+        assert lines.said[0] == "Predicting 100 %, 1 s so far"
 
     @pytest.mark.parametrize("watched", [True, False])
     def test_somebody_who_watches_is_told_once_that_kernels_are_compiled(

@@ -33,3 +33,13 @@ def test_the_output_is_looked_at_before_the_data(command: Command, tmp_path: Pat
     for more in ((), ("--overwrite",)):
         refused = command("split", tmp_path / "missing.jsonl", "-o", tmp_path / "parts", *more)
         assert refused.code == 2 and "parts/" in refused.line and "missing" not in refused.line
+
+
+def test_what_to_do_next_can_be_copied(command: Command, tmp_path: Path) -> None:
+    """Folders with blanks are quoted, brackets are no markup, and no line is broken where a terminal ends."""
+    data, parts = write_jsonl(tmp_path / "all.jsonl", documents(80)), tmp_path / f"my [red] parts {'x' * 80}"
+    assert f"  longtail train '{parts}' -o MODEL\n" in command("split", data, "-o", parts).out
+    model = tmp_path / "my [b] model"
+    done = command("train", parts, "-o", model, "--learner", "parabel", "--set", "learner.trees=1")
+    assert f"  longtail evaluate '{model}' TEST-FILE\n" in done.out
+    assert f"saved in {model}\n" in done.out

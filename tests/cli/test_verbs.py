@@ -256,6 +256,21 @@ def test_hardware_and_validation_data_that_nothing_uses(command: Command, data: 
     assert told.code == 0 and "--valid has no effect" in told.err
 
 
+VERBS = [[], ["demo"], ["split"], ["train"], ["predict"], ["evaluate"], ["compare"], ["inspect"], ["convert"],
+         ["methods"], ["recipes"], ["analyse"], ["augment"], *(["analyse", each] for each in
+         ("norms", "taug", "lsfa", "xda", "gandalf")), ["augment", "xda"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_help_has_words_for_people(verb: list[str], command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No types of Python's, nothing cut, and 80 columns are enough."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = command(*verb, "--help")
+    assert shown.code == 0 and "…" not in shown.out and max(map(len, shown.out.splitlines())) <= 80
+    for word in ("<bool>", "<str>", "<int>", "<int range>", "<float>", "<float range>", "<path>", "list["):
+        assert word not in shown.out, shown.out
+
+
 def test_help_shows_no_types_behind_flags(command: Command) -> None:
     shown = command("train", "--help").out
     for option in ("--overwrite", "--dry-run", "--skip-bad", "--text-field"):

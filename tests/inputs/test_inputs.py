@@ -153,7 +153,7 @@ def test_rows_of_a_pandas_table_have_names_of_their_own() -> None:
 @pytest.mark.parametrize("nothing", [None, float("nan"), pd.NA, pd.NaT])
 def test_missing_values(nothing: Any) -> None:
     frame = pd.DataFrame({"text": ["one", nothing, "three"], "labels": [["a"], ["b"], nothing]}, dtype=object)
-    with pytest.warns(UserWarning, match="the DataFrame: 1 documents without text, 1 documents without labels"):
+    with pytest.warns(UserWarning, match="the DataFrame: 1 document without text, 1 document without labels"):
         corpus = as_corpus(frame)
     assert pairs(corpus) == [("one", ["a"]), ("", ["b"]), ("three", [])]
     assert documents_of(frame["text"], None).texts == ["one", "", "three"]

@@ -60,7 +60,7 @@ def test_long_cells_and_byte_order_mark(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("only one cell", "1 cells, but the header has 2"),
+        ("only one cell", "1 cell, but the header has 2"),
         ("a,b,c", "3 cells, but the header has 2"),
         ('a,"[""x"", """"]"', "empty label"),
         ("a,\"['x' 'y']\"", "look like a list but are not JSON"),
@@ -88,7 +88,7 @@ def test_bad_rows(tmp_path, row, message):
         ("a,labels\na,b\n", ":1: columns are: a, labels; name one with --text-field"),
         ("text,labels\n", ": no documents in the file"),
         ("text,text,labels\na,b,c\n", ":1: two columns are called 'text'"),
-        ('text,labels\n"never closed,x\na,b\n', ":2: not a row of a table: unexpected end of data"),
+        ('text,labels\n"never closed,x\na,b\n', ":2: a quote that opens here is never closed"),
     ],
 )
 def test_bad_files(tmp_path, content, message):

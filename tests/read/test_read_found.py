@@ -156,7 +156,7 @@ def test_the_delimiter_that_gives_what_is_wanted():
 def test_a_line_before_the_header_and_line_numbers(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text('sep=;\n"text\n";labels\na;x\nb\n')
-    with pytest.raises(InputError, match=r"d.csv:5: 1 cells, but the header has 2"):
+    with pytest.raises(InputError, match=r"d.csv:5: 1 cell, but the header has 2"):
         read(path)
     assert read(path, skip_bad=True).texts == ["a"]
 

@@ -168,7 +168,7 @@ def test_rows_of_features_come_by_the_block(tmp_path: Path) -> None:
             [json.dumps({"text": "fine"})] * 9 + ['{"text": 3}'],
             "d.jsonl.gz:10: field 'text' must be text",
         ),
-        ("d.csv", ["text,labels"] + ["a,b"] * 9 + ["a"], "d.csv:11: 1 cells, but the header has 2"),
+        ("d.csv", ["text,labels"] + ["a,b"] * 9 + ["a"], "d.csv:11: 1 cell, but the header has 2"),
         ("d.svm", ["11 3 2"] + ["0 1:1"] * 9 + ["0 7:1", "0 1:1"], "d.svm:11: feature 7 is out of range"),
         ("d.svm", ["11 3 2"] + ["0 1:1"] * 9, "d.svm:1: the header says 11 documents, the file has 9"),
     ],

@@ -114,7 +114,7 @@ def test_bad_lines(tmp_path, line, message):
     corpus, report = read_with_report(file, skip_bad=True)
     assert corpus.ids == ["0", "2"]  # the number of a document does not depend on what was skipped before it
     assert report.skipped == 1 and report.problems == [str(caught.value)]
-    assert "1 bad lines skipped" in report.summary()[0]
+    assert "1 bad line skipped" in report.summary()[0]
 
 
 def test_only_bad_lines_is_an_error(file):

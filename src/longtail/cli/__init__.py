@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -16,13 +17,14 @@ from longtail.cli.compare import compare
 from longtail.cli.convert import convert
 from longtail.cli.demo import demo
 from longtail.cli.evaluate import evaluate
+from longtail.cli.help_words import take_types_off
 from longtail.cli.inspect import inspect
 from longtail.cli.methods import methods
 from longtail.cli.predict import predict
 from longtail.cli.recipes import recipes
 from longtail.cli.split import split
 from longtail.cli.train import train
-from longtail.errors import OUT_OF_MEMORY, LongtailError, StoppedError, nearest, out_of_memory
+from longtail.errors import OUT_OF_MEMORY, OUT_OF_MEMORY_TRAINING, LongtailError, StoppedError, nearest, out_of_memory
 
 app = typer.Typer(
     name="longtail",
@@ -65,6 +67,8 @@ def _everything(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits: 0 done, 2 with one line on stderr for what a user can put right, 130 interrupted."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if isinstance(sys.stdout, TextIOWrapper):  # a character that the reader's encoding lacks is shown as '?'
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -74,9 +78,10 @@ def _interrupt(*_: object) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
+    no_memory = OUT_OF_MEMORY_TRAINING if "train" in arguments[:1] else OUT_OF_MEMORY
     try:
         command = typer.main.get_command(app)
-        _take_types_off(command)
+        take_types_off(command)
         code = command(args=list(arguments), prog_name="longtail", standalone_mode=False)
         sys.stdout.flush()
     except StoppedError as error:
@@ -92,10 +97,10 @@ def run(arguments: Sequence[str]) -> int:
             return _reader_left()
         raise
     except MemoryError:
-        return _fail(OUT_OF_MEMORY)
+        return _fail(no_memory)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(OUT_OF_MEMORY if out_of_memory(error) else f"{where}{error.strerror or error}")
+        return _fail(no_memory if out_of_memory(error) else f"{where}{error.strerror or error}")
     except _ParserError as error:
         return _parser_failure(error)
     except ModuleNotFoundError as error:
@@ -106,22 +111,11 @@ def run(arguments: Sequence[str]) -> int:
         from longtail.memory import exhausted
 
         if out_of_memory(error) or exhausted():
-            return _fail(OUT_OF_MEMORY)
+            return _fail(no_memory)
         raise
     if code == INTERRUPTED:
         return _fail("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
-
-
-def _take_types_off(command: Any) -> None:
-    """Help shows no Python types: nothing behind a flag, and one value of options that are given several times."""
-    for parameter in command.params:
-        if parameter.metavar is None and getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-        elif parameter.metavar is None and getattr(parameter, "multiple", False):
-            parameter.metavar = "TEXT"
-    for below in getattr(command, "commands", {}).values():
-        _take_types_off(below)
 
 
 def _fail(message: str, code: int = 2) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import shutil
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -117,10 +118,12 @@ def _facts(part: Xda, made: Made, corpus: Corpus) -> dict[str, Any]:
 
 def _show(found: dict[str, Any], output: Path) -> None:
     console = stdout_console()
-    console.print(f"{found['kept']:,} texts of {found['documents']:,} documents, in {output}", soft_wrap=True)
+    head = f"{found['kept']:,} texts of {found['documents']:,} documents, in {output}"
+    console.print(head, soft_wrap=True, markup=False)
     console.print(f"  {found['generated']:,} made; {found['masked_pairs']:,} of {found['pairs']:,} labels masked")
     shares = [f"{100 * found['word_overlap']:.0f} % of the words are those of the document"]
     if found["top_words_kept"] is not None:
         shares.append(f"{100 * found['top_words_kept']:.0f} % of its labels' top words are kept")
     console.print(f"  {', '.join(shares)}")
-    console.print("next:", f"  longtail train DATA {output} -o MODEL", sep="\n")
+    lines = ("next:", f"  longtail train DATA {quote(str(output))} -o MODEL")
+    console.print(*lines, sep="\n", soft_wrap=True, markup=False)

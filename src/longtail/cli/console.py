@@ -69,8 +69,9 @@ def listing(*rows: tuple[str, str]) -> Table:
 
 
 def print_json(value: Any) -> None:
-    """One object on one line of stdout."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    """One object on one line of stdout; characters are escaped where its encoding may lack some."""
+    lacking = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    print(json.dumps(value, ensure_ascii=lacking), flush=True)
 
 
 def note(message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,11 +116,11 @@ def _show_examples(console: Console, shown: list[dict[str, Any]]) -> None:
 
 
 def _next(console: Console, output: Path | None) -> None:
-    model = "model/" if output is None else str(output)
+    model = "model/" if output is None else quote(str(output))
     console.print("\nnext:")
     if output is None:
         console.print("  longtail demo -o model/                     keep the model")
-    console.print(f'  echo "sort an array" | longtail predict {model} -')
+    console.print(f'  echo "sort an array" | longtail predict {model} -', soft_wrap=True, markup=False)
     line = '{"text": ..., "labels": [...]}'
     console.print(f"  longtail train YOUR-FILE.jsonl -o model/    one {line} per line", markup=False)
     console.print("  longtail methods                            what else there is")

@@ -64,7 +64,7 @@ def evaluate(
     split: options.Split = None,
     skip_bad: options.SkipBad = False,
     encoding: options.Encoding = None,
-    seed: options.Seed = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which resamples --bootstrap draws.")] = 0,
     threads: options.Threads = 0,
     engine: options.Engine = options.EngineName.local,
     address: options.Address = None,

@@ -64,7 +64,8 @@ def _show_all(entries: Sequence[Entry]) -> None:
         console.print(f"\n[bold]{escape(heading)}[/bold]", listing(*rows), sep="\n")
     console.print(
         "\nlongtail methods PART shows the options of a part, longtail recipes combinations\n"
-        "that were measured. \\[neural] needs: pip install 'longtail\\[neural]'"
+        "that were measured. \\[neural] needs: pip install 'longtail\\[neural]'; decaf alone,\n"
+        "as in the recipe label-text, trains and predicts without it."
     )
 
 

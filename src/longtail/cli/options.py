@@ -143,13 +143,16 @@ Recipe = Annotated[
     str | None,
     typer.Option(
         "--recipe",
-        help="One of longtail recipes, FILE.toml or FILE.toml#ROW.",
+        help="One of longtail recipes, FILE.toml or FILE.toml#ROW (default: chosen to suit the corpus).",
         rich_help_panel=_METHOD,
         show_default=False,
     ),
 ]
 Learner = Annotated[
-    str | None, typer.Option("--learner", help="See longtail methods (default: bonsai).", rich_help_panel=_METHOD)
+    str | None,
+    typer.Option(
+        "--learner", help="A learner in place of the recipe's: see longtail methods.", rich_help_panel=_METHOD
+    ),
 ]
 Augment = Annotated[
     list[str] | None,
@@ -237,7 +240,13 @@ Nodes = Annotated[
     typer.Option("--nodes", min=1, max=1024, help="Machines that train a network together.", rich_help_panel=_HARDWARE),
 ]
 PrecisionOption = Annotated[
-    Precision, typer.Option("--precision", help="Number format of a network's arithmetic.", rich_help_panel=_HARDWARE)
+    Precision,
+    typer.Option(
+        "--precision",
+        metavar="FORMAT",
+        help=f"Number format of a network's arithmetic: {', '.join(Precision)}.",
+        rich_help_panel=_HARDWARE,
+    ),
 ]
 Logs = Annotated[
     Path | None,

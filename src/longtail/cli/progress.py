@@ -193,7 +193,7 @@ class Lines(Display):
         else:
             parts = [f"{bar.title} {_amounts(bar, now)}"]
             left = bar.left(now)
-            if left is not None:
+            if left:
                 parts[0] += f", {duration(left)} left"
         if far is not None:
             parts.append(f"whole command {100 * far[0]:.0f} %, about {duration(far[1])} left")
@@ -204,7 +204,7 @@ def _amounts(bar: Done, now: float) -> str:
     """What is done of what there is to do, and the rate; only whole numbers count something a person knows."""
     assert bar.total
     rate, share = bar.rate(now), f"{100 * bar.done / bar.total:.0f} %"
-    if bar.done <= bar.before:
+    if not bar.before < bar.done < bar.total:
         return f"{share}, {duration(now - bar.started)} so far"
     if not isinstance(bar.total, int):
         speed = 100 * rate / bar.total
@@ -268,7 +268,7 @@ class Bars(Display):
         if self._screen is None:
             super().say(message)
         else:
-            self._screen.console.print(f"longtail: {message}", highlight=False)
+            self._screen.console.print(f"longtail: {message}", highlight=False, markup=False)
 
 
 def _screen(display: Display) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -49,5 +50,7 @@ def split(
         print_json({"train": len(train), "test": len(tested)})
     elif not quiet:
         console = stdout_console()
-        console.print(f"{len(train):,} documents to train on, {len(tested):,} to test on, in {output}", soft_wrap=True)
-        console.print("next:", f"  longtail train {output} -o MODEL", f"  longtail evaluate MODEL {output}", sep="\n")
+        folder = quote(str(output))
+        done = f"{len(train):,} documents to train on, {len(tested):,} to test on, in {output}"
+        lines = (done, "next:", f"  longtail train {folder} -o MODEL", f"  longtail evaluate MODEL {folder}")
+        console.print(*lines, sep="\n", soft_wrap=True, markup=False)

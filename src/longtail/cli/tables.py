@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from longtail.analyse.drawing import BAND_COLOURS, plain_table
-from longtail.errors import printable
+from longtail.errors import counted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,12 +83,12 @@ def show_report(report: Report, console: Console) -> None:
     show_unseen(report, console)
     said = {DROPPED: "Without labels never seen in training", MISSED: "With labels never seen in training as misses"}
     if report.conventions:
-        console.print(f"{said[report.convention]}, {report.documents:,} documents:")
+        console.print(f"{said[report.convention]}, {counted(report.documents, 'document')}:")
     console.print(metric_table(report))
     console.print()
     for name, values in report.conventions.items():
         if name != report.convention:
-            console.print(f"{said[name]}, {values['documents']:,} documents:")
+            console.print(f"{said[name]}, {counted(int(values['documents']), 'document')}:")
             console.print(metric_table(report, values))
             console.print()
     console.print(band_table(report))
@@ -127,7 +127,7 @@ def show_plan(plan: Plan, learner: str, console: Console) -> None:
 
     sizes = plan.sizes
     features = f", about {sizes.features:,} features" if sizes.features else ""
-    console.print(f"[bold]{learner}[/bold] on {sizes.documents:,} documents, {sizes.labels:,} labels{features}")
+    console.print(f"[bold]{escape(learner)}[/bold] on {sizes.documents:,} documents, {sizes.labels:,} labels{features}")
     table = plain_table("stage", "time", "memory")
     table.add_row("interpreter and libraries", "", shown_size(plan.base))
     for stage, peak in zip(plan.stages, plan.peaks(), strict=True):

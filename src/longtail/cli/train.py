@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from longtail.cli import options
@@ -251,11 +252,14 @@ def _show(summary: dict[str, Any], output: Path, *, json: bool, quiet: bool) -> 
         print_json(summary)
     if json or quiet:
         return
+    from rich.markup import escape
+
     from longtail.cli.tables import tail_words
     from longtail.describe.model import said_by
 
     console = stdout_console()
-    console.print(f"[bold]{summary['recipe'] or summary['learner']}[/bold] trained, saved in {output}")
+    what, where = escape(summary["recipe"] or summary["learner"]), escape(str(output))
+    console.print(f"[bold]{what}[/bold] trained, saved in {where}", soft_wrap=True)
     console.print(
         f"  {summary['documents']:,} documents, {summary['labels']:,} labels, {tail_words(summary['tail_share'])}"
     )
@@ -266,7 +270,8 @@ def _show(summary: dict[str, Any], output: Path, *, json: bool, quiet: bool) -> 
     planned = f" ({summary['planned_memory_mb']:,.0f} MB expected)" if peak else ""
     console.print(f"  model {summary['model_mb']:,.1f} MB{peak}{planned}")
     for name, acted in summary["acted"].items():
-        console.print(f"  {name}: {said_by(acted)}")
+        console.print(f"  {name}: {said_by(acted)}", markup=False)
     console.print("next:")
-    console.print(f"  longtail evaluate {output} TEST-FILE")
-    console.print(f'  echo "some text" | longtail predict {output} -')
+    model = quote(str(output))
+    console.print(f"  longtail evaluate {model} TEST-FILE", soft_wrap=True, markup=False)
+    console.print(f'  echo "some text" | longtail predict {model} -', soft_wrap=True, markup=False)

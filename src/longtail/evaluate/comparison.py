@@ -239,6 +239,7 @@ def compare(
     known = [model.labels_ for _, model in pairs]
     shared = _with_columns_of(known, corpus, reciprocal)
     true = true_pairs(shared)
+    k = max(1, min(int(k), shared.n_labels))  # more would be padding, and take memory for each document
     depth = k + most_left_out(shared)
     scores, figures = [], []
     for _, model in pairs:

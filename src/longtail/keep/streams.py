@@ -127,6 +127,11 @@ class Stream:
         return self.head.split(b"\n", 1)[0]
 
     @property
+    def length(self) -> float | None:
+        """The size as the total of a bar, which shows whole numbers as counts of things: bytes are none to a person."""
+        return None if self.size is None else float(self.size)
+
+    @property
     def bar(self) -> Bar | None:
         return self._bar
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator, Sequence
 
 from longtail.corpus import Corpus
-from longtail.errors import InputError
+from longtail.errors import InputError, counted
 from longtail.keep.streams import LONGEST_LINE, Stream, bare_name
 from longtail.read.dialect import find_dialect
 from longtail.read.fields import find_fields, is_usual
@@ -35,7 +35,12 @@ def is_csv(stream: Stream, options: ReadOptions) -> bool:
 
 def read_csv(stream: Stream, reading: Reading) -> Iterator[Corpus]:
     table = TableRows(stream, reading.options.required)
-    columns, reading = with_columns(table.header, reading, stream.name, table.line)
+    try:
+        columns, reading = with_columns(table.header, reading, stream.name, table.line)
+    except InputError as wrong:
+        if not stream.encoding.found or "".join(table.header).isascii():
+            raise
+        raise InputError(stream.name, f"{wrong.reason} ({stream.encoding.remark})", table.line) from None
     if table.dialect.remark:
         reading.report.notes.append(table.dialect.remark)
     places = {name: table.header.index(name) for name in columns}
@@ -79,7 +84,9 @@ class TableRows:
                 except StopIteration:
                     return
                 except csv.Error as error:
-                    yield line, RecordError(f"not a row of a table: {error}")
+                    unclosed = "unexpected end of data" in str(error)
+                    what = "a quote that opens here is never closed" if unclosed else f"not a row of a table: {error}"
+                    yield line, RecordError(what)
                     continue
                 except ValueError as wrong:
                     yield lines.number, RecordError(str(wrong))
@@ -93,7 +100,7 @@ class TableRows:
                     yield blank, RecordError("a blank line between documents")
                     blank = 0
                 if len(row) != len(self.header):
-                    yield line, RecordError(f"{len(row)} cells, but the header has {len(self.header)}")
+                    yield line, RecordError(f"{counted(len(row), 'cell')}, but the header has {len(self.header)}")
                     continue
                 yield line, row
         finally:

@@ -140,7 +140,7 @@ def _read_file(place: Place, reading: Reading) -> Iterator[Corpus]:
         if place.inside is not None and not form.parts:
             raise UsageError(f"{path}{INSIDE}{place.inside}: {form.looks} has no sheets or tables to choose from")
         if form.takes == "stream":
-            with reading.run.bar(reading.title, stream.size) as stream.bar:
+            with reading.run.bar(reading.title, stream.length) as stream.bar:
                 yield from form.read(stream, reading)
             if stream.encoding.remark:
                 reading.report.notes.insert(0, stream.encoding.remark)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from longtail.errors import InputError
+from longtail.errors import InputError, counted
 from longtail.read.label_table import LabelTable
 from longtail.read.options import ID_FIELDS, ReadOptions
 from longtail.run import Run
@@ -45,13 +45,13 @@ class ReadReport:
         """Lines for a person; none when there is nothing to say."""
         said = []
         if self.skipped:
-            said.append(f"{self.source}: {self.skipped} bad lines skipped, the first: {self.problems[0]}")
-        counts = {
-            "documents without text": self.empty_texts,
-            "documents without labels": self.unlabelled,
-            "labels given twice to one document": self.duplicate_labels,
-        }
-        found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+            said.append(f"{self.source}: {counted(self.skipped, 'bad line')} skipped, the first: {self.problems[0]}")
+        counts = [
+            (self.empty_texts, "document", "without text"),
+            (self.unlabelled, "document", "without labels"),
+            (self.duplicate_labels, "label", "given twice to one document"),
+        ]
+        found = ", ".join(counted(*each) for each in counts if each[0])
         if found:
             said.append(f"{self.source}: {found}")
         return [*said, *(f"{self.source}: {note}" for note in self.notes)]

@@ -50,7 +50,7 @@ def read_xmc_folder(folder: Path, reading: Reading) -> Iterator[Corpus]:
     documents = find(folder, f"{XMC_SHORT[split]}.json")
     if documents is not None:
         reading.report.source = str(documents)
-        with open_stream(documents) as stream, reading.run.bar(reading.title, stream.size) as stream.bar:
+        with open_stream(documents) as stream, reading.run.bar(reading.title, stream.length) as stream.bar:
             yield from read_xmc_json(stream, reading)
     else:
         yield _read_sparse(folder, split, reading)
@@ -154,7 +154,7 @@ def _read_sparse(folder: Path, split: str, reading: Reading) -> Corpus:
 def _sparse(path: Path | None, reading: Reading) -> sp.csr_matrix:
     """A header `N D` and `f:v f:v` per line."""
     assert path is not None
-    with open_stream(path) as stream, reading.run.bar("Reading", stream.size) as stream.bar:
+    with open_stream(path) as stream, reading.run.bar("Reading", stream.length) as stream.bar:
         header = header_of(stream.first_line)
         if header is None or len(header) != 2:
             raise InputError(path, "the first line must be the header: rows, columns", 1)

@@ -177,11 +177,11 @@ register("labelmix-tokens", "augmenter", "longtail.augment.labelmix:LabelMixToke
 register("retune", "augmenter", "longtail.augment.retune:Retune", "texts", "-",
          "Second stage without anything generated: rare documents again; frequent labels masked if asked for")
 register("lsfa", "augmenter", "longtail.augment.lsfa:Lsfa", "classifier", _LSFA,
-         "Features of rare labels drawn around prototypes; AttentionXML, vulnerabilities: P@1 +0.3, PSP@5 +0.5", "neural")
+         "Features of rare labels made anew; AttentionXML, vulnerabilities: P@1 +0.3, PSP@5 +0.5", "neural")
 register("contrastive", "augmenter", "longtail.augment.contrastive:Contrastive", "context", _LSFA,
          "Context vectors drawn to their label's prototype, beside cross entropy", "neural")
 register("tailmix", "augmenter", "longtail.augment.tailmix:TailMix", "context", "TailMix, ICLR 2022 submission",
-         "Context vectors of rare labels mixed, in place; AttentionXML, vulnerabilities: P@1 -0.1, PSP@5 -0.1", "neural")
+         "Contexts of rare labels mixed, in place; AttentionXML, vulnerabilities: P@1 -0.1, PSP@5 -0.1", "neural")
 register("glas", "augmenter", "longtail.augment.glas:Glas", "labels", "GLaS, Guo et al. 2019",
          "Label vectors held as similar as labels are in the documents, beside the loss", "neural")
 register("wordmix", "augmenter", "longtail.augment.word_mix:WordMix", "tokens", "Guo et al. 2019",

@@ -57,7 +57,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "as-published": ({**PUBLISHED, "head": {**PUBLISHED["head"], "hidden": 256, "second": None}}, []),
 }
 ENSEMBLE = "ensemble"
-LINEAR = ("one-vs-all", "bonsai")
+LINEAR = ("one-vs-all", "bonsai", "parabel", "pfastrexml")
 #: What is run, in this order: (corpus, learner, settings, seeds).
 WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     *((corpus, learner, ("plain",), SEEDS[:1]) for corpus in CORPORA for learner in LINEAR),

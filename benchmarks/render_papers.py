@@ -26,6 +26,7 @@ NO_CORPUS = ("row", "recipe", "ours", "path", "command", "result")
 RUNNERS = {
     "python benchmarks/tradeoff.py": "tradeoff",
     "python benchmarks/neural_tail.py": "neural_tail",
+    "python benchmarks/tailmix.py": "tailmix",
     "python benchmarks/tail.py": "tail",
     "python benchmarks/tail_rivals.py": "tail_rivals",
     "python benchmarks/label_text.py": "label_text",
@@ -170,7 +171,11 @@ def measured(row: dict[str, Any], item: dict[str, Any], corpus: str, all_results
     figures = figures_of(row, item, corpus, all_results)
     if not figures:
         return NOT_MEASURED
-    values = [f"{statistics.fmean(each[name] for each in figures):.2f}" for name in item["figures"]]
+    # a runner may not keep all that is printed
+    values = [
+        f"{statistics.fmean(each[name] for each in figures):.2f}" if all(name in each for each in figures) else "-"
+        for name in item["figures"]
+    ]
     return f"{grouped(values, item['figures'])} ({len(figures)})"
 
 

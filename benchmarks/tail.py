@@ -3,7 +3,7 @@
     python benchmarks/tail.py [--data DIR] [--rows GLOB] [--fresh]
 
 A row is one (corpus, learner, augmentation, seed), with inverse propensity at strengths from 0 to 1 beside it.
-Re-rankers that learn are measured by benchmarks/tradeoff.py.
+Re-rankers that learn are measured by benchmarks/tradeoff.py, but for RankNet over Taug, merged as printed.
 Finished rows stay in benchmarks/results/tail.json, so an interrupted run goes on where it stopped.
 """
 
@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import papers
 from common import RESULTS, run_rows
 from longtail import Corpus, Tagger, evaluate, read
 from longtail.features.tfidf import Tfidf
@@ -42,12 +43,15 @@ SETTINGS: dict[str, tuple[float | None, list[dict[str, Any]], bool]] = {
     "taug": (0.0, BOTH, False),
     "taug-gate0.1": (0.1, BOTH, False),
     "taug-gate0.5": (0.5, BOTH, True),
+    "taug-ranknet": (0.0, BOTH, False),
     **{f"taug-n{n}": (0.0, [{**part, "n_aug": n} for part in BOTH], False) for n in (1, 2, 8)},
 }
+#: Re-rankers that learn, by setting: the printed blocks over the scores of head and tail side by side.
+RERANKED: dict[str, list[dict[str, Any]]] = {"taug-ranknet": papers.find("ranknet-taug-bonsai").rerank}
 #: What is run, in this order: (learner, settings, seeds). FastXML takes minutes, so it is measured plain.
 WANTED: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...] = (
     ("parabel-1", ("plain", "decoupled", "taug-d", "taug-s", "taug", "taug-gate0.1", "taug-gate0.5"), SEEDS),
-    ("bonsai-1", ("plain", "taug"), SEEDS),
+    ("bonsai-1", ("plain", "taug", "taug-ranknet"), SEEDS),
     ("fastxml", ("plain",), SEEDS),
     ("pfastrexml", ("plain",), SEEDS),
     ("parabel-1", ("taug-n1", "taug-n2", "taug-n8"), SEEDS[:1]),
@@ -95,8 +99,10 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     learner = LEARNERS[row["learner"]]
     if gate is not None:
         learner = {"part": "decoupled", "learner": learner, "gate": gate}
-    tagger = Tagger(learner, augment=augment, seed=row["seed"])
+    tagger = Tagger(learner, augment=augment, rerank=RERANKED.get(row["setting"], []), seed=row["seed"])
     run = Run(row["seed"])
+    if tagger.rerank:
+        return _reranked(row, tagger, run, train, test)
     augmented = train
     for part in tagger.augment:
         augmented = part.apply(augmented, run)
@@ -108,6 +114,14 @@ def measure(row: dict[str, Any], data: Path) -> dict[str, Any]:
     if rerank:
         result["curves"] = {"inverse-propensity": curve(train, scores, test)}
     return result
+
+
+def _reranked(row: dict[str, Any], tagger: Tagger, run: Run, train: Corpus, test: Corpus) -> dict[str, Any]:
+    """The whole pipeline, whose re-rankers learn out of fold; the row tells what they learnt."""
+    start = time.perf_counter()
+    tagger.fit(train, run=run)
+    result = {**row, "train_s": round(time.perf_counter() - start, 2), "acted": tagger.pipeline.acted()}
+    return {**result, "figures": figures(tagger.score(test, 100), test)}
 
 
 def curve(train: Corpus, scores: Scores, test: Corpus) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from longtail.augment.hooks import Hook, Hooks
@@ -59,6 +60,21 @@ def plainly_trained(**options: Any) -> dict[str, np.ndarray]:
 
 def equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
     return list(first) == list(second) and all(first[name].tobytes() == second[name].tobytes() for name in first)
+
+
+def watched(mixer: type[Hook], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Filled with the points at which trainings mix, step by step: those at which values really change."""
+    points: list[str] = []
+    given = mixer.apply_at
+
+    def apply_at(self: Hook, point: str, values: torch.Tensor) -> torch.Tensor:
+        made = given(self, point, values)
+        if not torch.equal(made, values):
+            points.append(point)
+        return made
+
+    monkeypatch.setattr(mixer, "apply_at", apply_at)
+    return points
 
 
 def network_and_batch(size: int = 5, **options: Any) -> tuple[Network, Batch]:

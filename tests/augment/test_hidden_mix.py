@@ -25,6 +25,7 @@ from mixing_cases import (  # noqa: E402
     swapping,
     trained,
     two_documents,
+    watched,
 )
 
 from longtail.augment.hidden_mix import HiddenMix  # noqa: E402
@@ -160,8 +161,10 @@ def test_lambda_1_with_a_hidden_layer_in_the_classifier():
     assert equal(trained([{"part": "hiddenmix", "fixed": 1}], head=SHARED), trained([], head=SHARED))
 
 
-def test_mixing_changes_what_is_learnt():
+def test_mixing_changes_what_is_learnt(monkeypatch):
+    points = watched(HiddenMix, monkeypatch)
     assert not equal(trained(["hiddenmix"]), plainly_trained())
+    assert len(points) >= 6 and len(set(points)) > 1, "not targets alone, at every step, at one layer or another"
 
 
 def test_end_to_end(tmp_path):

@@ -145,6 +145,20 @@ def test_copies_lengthen_the_tails_weights(corpora):
     assert norms[0] < norms[1] < norms[2]
 
 
+@pytest.mark.parametrize("part", ["input-dropout", "input-swap"])
+def test_in_an_ordinary_run_each_noise_makes_a_model_of_its_own(corpora, part):
+    """Neither that of the documents alone nor that of copies without noise."""
+    train, _ = corpora
+
+    def weights(*augment):
+        return Tagger({"part": "parabel", "trees": 1}, augment=list(augment)).fit(train).learner.trees_[0].weight
+
+    noisy = weights(part)
+    assert noisy.tobytes() == weights(part).tobytes()
+    for other in (weights(), weights({"part": "input-dropout", "rho": 1.0})):
+        assert noisy.tobytes() != other.tobytes()
+
+
 def test_taug_stands_for_its_parts(corpora):
     train, test = corpora
     tagger = Tagger({"part": "parabel", "trees": 1}, augment=["taug"])

@@ -187,8 +187,17 @@ def test_never_warm_is_training_without_mixing():
     assert equal(trained([{"part": "ssmix", "warm_up": 1}]), plainly_trained())
 
 
-def test_mixing_changes_what_is_learnt():
+def test_mixing_changes_what_is_learnt(monkeypatch):
+    changed = []
+
+    def watched(tokens, partner, spans):
+        made = overwritten(tokens, partner, spans)
+        changed.append(int((made != tokens).any(dim=1).sum()))
+        return made
+
+    monkeypatch.setattr("longtail.augment.ssmix.overwritten", watched)
     assert not equal(trained(["ssmix"]), plainly_trained())
+    assert len(changed) >= 4 and min(changed) > 0, "words change, not targets alone, in every step after the warm-up"
 
 
 def test_end_to_end(tmp_path):

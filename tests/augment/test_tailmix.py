@@ -642,6 +642,27 @@ def test_mixing_changes_what_is_learnt(options: dict[str, Any], form: str) -> No
         )
 
 
+def test_an_ordinary_training_mixes_labels_with_one_document() -> None:
+    """Two labels per document that no other document has: by default every draw is mixed, with the other label."""
+    texts = [f"first{n} second{n} third{n}" for n in range(32)]
+    Y = sp.csr_matrix(np.kron(np.eye(32, dtype=np.float32), np.ones((1, 2), dtype=np.float32)))
+    single = Corpus(labels=LabelIndex([f"l{n}" for n in range(64)]), Y=Y, texts=texts).counted()
+
+    def fitted(*augment: dict[str, Any]) -> Tagger:
+        return Tagger(TINY, features=None, augment=list(augment), threads=1).fit(single)
+
+    mixed = fitted({"part": "tailmix"})
+    (hook,) = mixed.augment
+    found = hook.statistics_.to_dict()
+    assert 60 <= found["pairs"] <= 64 and found["mean_documents_of_label"] == 1
+    assert found["without_neighbour"] == 0 and found["partner_positive"] == 1
+    plain = fitted().learner.state()
+    assert not equal(mixed.learner.state(), plain)
+    with pytest.warns(UserWarning, match=r"tailmix hardly mixed: 100% of \d+ labels drawn had no neighbour"):
+        idle = fitted({"part": "tailmix", "rule": "exclude"})
+    assert equal(idle.learner.state(), plain)
+
+
 @pytest.mark.parametrize("options", [{}, TREE], ids=["flat", "tree"])
 def test_statistics_of_a_training(options: dict[str, Any]) -> None:
     tagger = Tagger({**TINY, **options}, features=None, augment=[{"part": "tailmix", "rarest": None}], threads=1)

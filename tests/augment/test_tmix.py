@@ -24,6 +24,7 @@ from mixing_cases import (  # noqa: E402
     swapping,
     trained,
     two_documents,
+    watched,
 )
 
 from longtail.augment.tmix import TMix  # noqa: E402
@@ -127,8 +128,10 @@ def test_lambda_1_is_training_without_mixing():
     assert equal(trained([{"part": "tmix", "fixed": 1}]), plainly_trained())
 
 
-def test_mixing_changes_what_is_learnt():
+def test_mixing_changes_what_is_learnt(monkeypatch):
+    points = watched(TMix, monkeypatch)
     assert not equal(trained(["tmix"]), plainly_trained())
+    assert len(points) >= 6 and set(points) == {"layer 1"}, "not targets alone, and at every step of two epochs"
 
 
 def test_wrong_layers_are_refused():

@@ -25,6 +25,7 @@ from mixing_cases import (  # noqa: E402
     swapping,
     trained,
     two_documents,
+    watched,
 )
 
 from longtail.augment.mixing import mixed, mixed_mask, mixed_targets  # noqa: E402
@@ -161,8 +162,10 @@ def test_lambda_1_is_training_without_mixing():
     assert equal(trained([{"part": "wordmix", "fixed": 1}]), plainly_trained())
 
 
-def test_mixing_changes_what_is_learnt():
+def test_mixing_changes_what_is_learnt(monkeypatch):
+    points = watched(WordMix, monkeypatch)
     assert not equal(trained(["wordmix"]), plainly_trained())
+    assert len(points) >= 6 and set(points) == {"embedded"}, "not targets alone, and at every step of two epochs"
 
 
 def test_end_to_end(tmp_path):

@@ -53,11 +53,18 @@ def test_only_tail_documents_and_only_texts():
         WordSwap().apply(synthetic(documents=20, labels=5, words=50), Run())
 
 
-def test_end_to_end_copies_change_the_model():
+@pytest.mark.parametrize("part", ["word-dropout", "word-swap"])
+def test_end_to_end_copies_change_the_model(part):
+    """Pairs of words that follow one another are features, so that their order counts."""
     corpus = synthetic(documents=300, labels=40, words=300, texts=True, seed=1)
-    one = {"part": "parabel", "trees": 1}
-    plain, noisy = (Tagger(one, augment=a).fit(corpus) for a in ([], ["word-dropout"]))
-    assert noisy.learner.trees_[0].weight.sum() != plain.learner.trees_[0].weight.sum()
+
+    def fitted(*augment):
+        features = {"part": "tfidf", "ngrams": 2}
+        return Tagger({"part": "parabel", "trees": 1}, features=features, augment=list(augment)).fit(corpus)
+
+    noisy = fitted(part)
+    for other in (fitted(), fitted({"part": "word-dropout", "rho": 1.0})):  # copies as they are
+        assert noisy.learner.trees_[0].weight.tobytes() != other.learner.trees_[0].weight.tobytes()
     assert noisy.labels_.frequency.tolist() == corpus.labels.frequency.tolist()
 
 

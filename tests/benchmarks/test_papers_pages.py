@@ -136,6 +136,8 @@ def test_a_table_by_hand() -> None:
     assert lines[4] == ("| plain | 50.00 · 20.00/30.00 | 60.00 · 10.00/40.50 (2) | `longtail train DATA -o MODEL` |")
     assert "| better | 49.00 · -/33.50 | 60.00 · 10.00/42.50 (2) |" in lines[5]
     assert "not measured" in render_papers.table(ITEM, {})
+    more = {**ITEM, "figures": [*ITEM["figures"], "nDCG@5"], "rows": [{**ITEM["rows"][0], "theirs": [50.0] * 4}]}
+    assert "| 60.00 · 10.00/40.50 · - (2) |" in render_papers.table(more, results(42.0)), "a figure that no row keeps"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,32 @@ def test_by_hand():
     np.testing.assert_allclose(untouched.values[0], [0.9 / 1.9, 1 / 3, 0.1 / 1.1], rtol=1e-5)
 
 
+def test_calibration_by_hand():
+    """log F = (1 - a) log f + a log p + e log q: half of 0.9 and 0.1 is 0.3, half of 0.5 and 0.32 is 0.4."""
+    probability = np.array([0.1, 0.32, 0.9])
+
+    class Told(Calibrator):
+        """Label by label, whatever the score: 0.1, 0.32 and 0.9."""
+
+        def log_probability(self, scores, counts):
+            assert counts.tolist() == [[1000, 10, 1]]
+            return np.log(probability[scores.ids])
+
+    shortlist = Scores(np.array([[0, 1, 2]], dtype=np.int32), np.array([[0.9, 0.5, 0.1]], dtype=np.float32))
+    part = CalibratedPropensity()
+    q = OfLabels.labels.inverse_propensity().astype(np.float32)
+    part.restore({"q": q, "counts": np.float32([1000, 10, 1]), "start": np.array([0.5, 0.0])})
+    part.calibrator_ = Told()
+    ranked = part.rerank(shortlist, OfLabels)  # type: ignore[arg-type]
+    assert ranked.ids.tolist() == [[1, 0, 2]]
+    np.testing.assert_allclose(ranked.values[0], [0.4 / 1.4, 0.3 / 1.3, 0.3 / 1.3], rtol=1e-5)
+    # all of p and all of q: 0.1 * 1.32, 0.32 * 4.73, 0.9 * 9.65
+    part.share_, part.exponent_ = 1.0, 1.0
+    ranked = part.rerank(shortlist, OfLabels)  # type: ignore[arg-type]
+    assert ranked.ids.tolist() == [[2, 1, 0]]
+    np.testing.assert_allclose(ranked.values[0], [8.686 / 9.686, 1.514 / 2.514, 0.132 / 1.132], rtol=2e-3)
+
+
 def test_it_acts_and_is_no_worse_than_inverse_propensity_where_it_may_choose(problem):
     shortlist, documents, folds, test_shortlist, test = problem
     for strength in (0.0, 0.5, 1.0):

@@ -149,22 +149,39 @@ def printed(values: list[float | str] | None, names: list[str]) -> str:
     return grouped([value if isinstance(value, str) else f"{value:.2f}" for value in values], names)
 
 
+def rows_of(row: dict[str, Any], item: dict[str, Any], corpus: str, all_results: dict[str, Results]) -> list[Results]:
+    """Rows of results that are a row's on a corpus, seed by seed."""
+    results = all_results.get(row.get("result", item.get("result", "")))
+    if results is None or "ours" not in row:
+        return []
+    return [
+        each for each in results["rows"]
+        if f"{each['learner']}/{each['setting']}" == row["ours"] and each["corpus"] == corpus
+    ]  # fmt: skip
+
+
 def figures_of(
     row: dict[str, Any], item: dict[str, Any], corpus: str, all_results: dict[str, Results]
 ) -> list[Results]:
     """What was measured of a row on a corpus, seed by seed."""
-    results = all_results.get(row.get("result", item.get("result", "")))
-    if results is None or "ours" not in row:
-        return []
     found = []
-    for each in results["rows"]:
-        if f"{each['learner']}/{each['setting']}" == row["ours"] and each["corpus"] == corpus:
-            own: Any = each if "path" in row else each["figures"]
-            for step in row["path"].split("/") if "path" in row else ():
-                own = own.get(step, {}) if isinstance(own, dict) else {}
-            if own:
-                found.append(own)
+    for each in rows_of(row, item, corpus, all_results):
+        own: Any = each if "path" in row else each["figures"]
+        for step in row["path"].split("/") if "path" in row else ():
+            own = own.get(step, {}) if isinstance(own, dict) else {}
+        if own:
+            found.append(own)
     return found
+
+
+def idle(row: dict[str, Any], item: dict[str, Any], corpus: str, all_results: dict[str, Results]) -> bool:
+    """Whether RankNet's blocks were kept with no seed: whatever such a row gains is not their doing."""
+    kept = [
+        each["acted"]["ranknet"]["blocks kept"]
+        for each in rows_of(row, item, corpus, all_results)
+        if "ranknet" in each.get("acted", {})
+    ]
+    return bool(kept) and not any(kept)
 
 
 def measured(row: dict[str, Any], item: dict[str, Any], corpus: str, all_results: dict[str, Results]) -> str:
@@ -230,7 +247,10 @@ def verdict(item: dict[str, Any], all_results: dict[str, Results]) -> tuple[str,
                 own[corpus] = statistics.fmean(means[1]) - statistics.fmean(means[0])
                 least[corpus] = SINGLE if min(map(len, means)) == 1 else DIFFERENCE
         sign = 1 if not theirs or statistics.fmean(theirs.values()) > 0 else -1
-        outcomes += [sign * change > least[corpus] for corpus, change in own.items()]
+        outcomes += [
+            sign * change > least[corpus] and not idle(by_name[high], item, corpus, all_results)
+            for corpus, change in own.items()
+        ]
         unknown = unknown or not own
         said.append(f"{low} → {high}: published {changes(theirs)}; ours {changes(own)}")
     word = "Not measured." if not outcomes else (

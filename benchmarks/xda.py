@@ -87,6 +87,7 @@ WANTED: tuple[tuple[str, str, tuple[str, ...], tuple[int, ...]], ...] = (
     (CORPORA[1], "lightxml", ("plain", "xda", "xda-no-mask", *CONTROLS), SEEDS),
     *((corpus, recipe, ("plain", "xda"), SEEDS) for corpus in CORPORA for recipe in RECIPES),
     ("vuln-libraries", "bonsai", tuple(NETWORKS), SEEDS[:1]),
+    ("vuln-libraries", "bonsai", ("xda-local-brief",), SEEDS),
 )
 
 

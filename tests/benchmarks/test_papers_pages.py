@@ -150,6 +150,15 @@ def test_a_verdict_by_hand(better: float, word: str) -> None:
     assert render_papers.verdict(ITEM, {})[0] == "Not measured."
 
 
+def test_a_row_whose_blocks_were_dropped_reproduces_nothing() -> None:
+    found = results(42.0)
+    for kept, word in ((True, "Reproduced."), (False, "Did not reproduce.")):
+        for row in found["made"]["rows"]:
+            if row["setting"] == "better":
+                row["acted"] = {"ranknet": {"blocks kept": kept, "norm": float(kept)}}
+        assert render_papers.verdict(ITEM, found)[0] == word
+
+
 def test_what_is_not_known_is_not_called_reproduced() -> None:
     """One seed needs half a point, and a pair that nobody measured leaves a table reproduced in part at best."""
     found = results(40.4)

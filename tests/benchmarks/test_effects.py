@@ -22,6 +22,7 @@ MEASURED = {
     "taug": ("tail", GUTENBERG, ("bonsai-1", "plain"), ("bonsai-1", "taug")),
     # in place, as it was measured with three seeds; its default is another form
     "tailmix": ("neural", LIBRARIES, ("attentionxml", "plain"), ("attentionxml", "tailmix")),
+    "glas": ("glas", LIBRARIES, ("bag", "plain"), ("bag", "weight 1")),
     "lsfa": ("lsfa", LIBRARIES, ("attentionxml", "plain"), ("attentionxml", "lsfa")),
     "xda": ("xda", LIBRARIES, ("bonsai", "plain"), ("bonsai", "xda")),
     "proxml": ("tail-rivals", LIBRARIES, ("one-vs-all", "tfidf plain"), ("proxml", "tfidf plain")),

@@ -65,8 +65,7 @@ class FirstTokens(Transformer):
             word_width=width,
             weights=cost.weights + words + vocabulary,
             trained=cost.trained + words,
-            # its texts are long, and what attention weighs grows with the square of that (measured: 1.5 times)
-            per_token=3 * cost.per_token // 2 + 4 * self.words,
+            per_token=cost.per_token + 4 * self.words,
             per_document=4 * width,
         )
 

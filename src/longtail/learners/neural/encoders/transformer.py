@@ -35,8 +35,11 @@ from longtail.sparse import starts_of
 #: Sizes of BERT and RoBERTa, for encoders that are not on this machine yet.
 USUAL = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "vocab_size": 50_000,
          "max_position_embeddings": 512}  # fmt: skip
-#: How many times as quickly its wide matrices are multiplied as plans expect of networks (measured: 17 times).
-DENSE = 12
+#: How many times as quickly its wide matrices are multiplied as plans expect of networks (measured: 17 times; but a
+#: word may have several word pieces, and plans count words).
+DENSE = 3
+#: Shares of attention that a token keeps of every other on the way back, in all heads (those of BERT and MiniLM).
+ATTENTION = 4 * 12
 #: Attributes under which families of encoders keep their layers.
 LAYERS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers")
 
@@ -70,7 +73,7 @@ class Transformer(Encoder):
             width,
             words + layers * per_layer,
             trained * per_layer + (0 if self.frozen else words),
-            per_token=trained * (13 * width + 3 * inner) + 4 * width,
+            per_token=trained * (13 * width + 3 * inner + ATTENTION * self.max_length) + 4 * width,
             products=3 * trained * per_layer // DENSE,
             kept_per_token=2 * width if self.frozen else 0,
         )

@@ -18,7 +18,7 @@ from longtail.features.characters import (
     joined_bytes,
     without_accents,
 )
-from longtail.features.languages import elected
+from longtail.features.languages import ENGLISH_WORDS, elected
 from longtail.features.tfidf import Tfidf
 from longtail.features.tokenise import CODE_POINTS, Words, tokenise_bytes
 from longtail.features.word_tables import GrowingWords, Spelling, hashes_of, spelled, starts_of
@@ -135,3 +135,37 @@ def test_words_are_numbered_as_they_come() -> None:
         found = known.numbered(Spelling(blob, offsets, hashes_of(blob, offsets)))
         assert found.tolist() == [numbers.setdefault(word, len(numbers)) for word in given]
     assert spelled(known.values, np.arange(len(known))) == list(numbers)
+
+
+ENGLISH = [
+    "The café of the fiancée, and of her naïve cousins",
+    "A cafe in the town of the cousins and the fiancee",
+    "Cafés and the façade of a town",
+    "Nothing but plain words of the town",
+]
+
+
+@pytest.mark.parametrize("texts", [ENGLISH, ENGLISH[3:]])
+def test_english_words_lose_their_accents_as_stems_would(texts: list[str]) -> None:
+    """The short way, which remembers nothing, gives what the long one does."""
+    english = analyser.Analyser(("en",), (ENGLISH_WORDS,))
+    short, long = english(texts), english._forms.stems_of(analyser.plain_words(texts))
+    for name in ("stream", "ends", "blob", "offsets", "hashes"):
+        assert np.array_equal(getattr(short, name), getattr(long, name)), name
+    assert english.stems is None
+
+
+def test_english_texts_at_once_and_one_by_one() -> None:
+    features = Tfidf(language="auto", max_df=1.0)
+    fitted = features.fit_transform(ENGLISH)
+    assert features._analyser_ is not None
+    assert features._analyser_.stemmed == (ENGLISH_WORDS,)
+    assert "cafe" in features.terms_
+    assert "café" not in features.terms_
+    again = features.transform(ENGLISH)
+    assert (fitted != again).nnz == 0
+    for number, text in enumerate(ENGLISH):
+        one = features.transform_one(text)
+        assert one is not None
+        assert np.array_equal(one[0], again[number].indices)
+        assert np.allclose(one[1], again[number].data, rtol=1e-6)

@@ -143,6 +143,19 @@ class TestLanguage:
         assert analyser.languages == ("und",)
         assert spelled(analyser(["Plughs 12"])) == [["plughs", "12"]]
 
+    def test_key_words_tell_nothing(self) -> None:
+        """Names and terms that look like function words of some language do not make a corpus Catalan."""
+        words = "oracle java vulnerability attackers remote code execution denial service memory buffer overflow kernel"
+        texts = [f"{words} se als {words} sobre versions {number}" for number in range(50)]
+        found = Analyser.fitted("auto", texts)
+        assert found is not None and found.languages == ("und",)
+
+    def test_titles_are_not_of_languages_that_share_a_word_with_them(self) -> None:
+        titles = ["The history of the town", "A tale of the sea and of its people", "Poems for the young"] * 30
+        odd = ["Symphony No. 5", "An Episode", "Seven Men", "Massacre at Paris", "King Henry VI"] * 4
+        found = Analyser.fitted("auto", titles + odd)
+        assert found is not None and found.languages == ("en",)
+
     def test_each_text_in_its_own(self) -> None:
         texts = [SENTENCES["de"], SENTENCES["en"], "der Hund und die Dogmen", "the dogs and the dogma of this"]
         found = analysed("auto", *texts)

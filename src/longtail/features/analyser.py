@@ -21,7 +21,7 @@ from longtail.errors import UsageError
 from longtail.features.characters import all_without_accents, analysed_table, joined_bytes
 from longtail.features.compounds import COMPOUNDING
 from longtail.features.forms import Forms
-from longtail.features.languages import ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told_apart
+from longtail.features.languages import ACCENTED, ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told, told_apart
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
 from longtail.features.vocabulary import Found, Vocabulary
@@ -34,8 +34,9 @@ AUTO, NONE = "auto", "none"
 CHOICES = (AUTO, NONE, *LANGUAGES)
 #: Characters of the texts that the languages of a corpus are told from, and of those that tell words of several.
 SAMPLED, SHARED = 500_000, 4_000_000
-#: A language counts as one of a corpus if it is that of at least this share of the texts whose language can be told.
-LEAST_SHARE = 0.01
+#: A language counts as one of a corpus if so many different function words tell it in at least this share of the texts;
+#: the second where the first finds none, as in short titles.
+EVIDENCE = ((2, 0.01), (1, 0.25))
 
 #: Names of the arrays that a model keeps: the last four where there are shared words.
 KEPT = ("languages", "stemmed", "shared_blob", "shared_offsets", "shared_slots", "shared_of")
@@ -96,19 +97,19 @@ class Analyser:
     def __call__(self, texts: Sequence[str]) -> Words:
         """The stems of some texts, in place of their words."""
         words = plain_words(texts)
-        return _unaccented(words) if self._keeps_words else self._forms.stems_of(words)
+        return self._kept(words) if self._keeps_words else self._forms.stems_of(words)
 
     def gathered(self, words: Words) -> Words:
         """The stems of the plain words of some texts; where there are `stems`, as numbers among these until they are
         `settled`."""
-        return _unaccented(words) if self._keeps_words else self._forms.stems_of(words, gathered=True)
+        return self._kept(words) if self._keeps_words else self._forms.stems_of(words, gathered=True)
 
     def found_in(self, vocabulary: Vocabulary, texts: Sequence[str]) -> tuple[Words, Found]:
         """The stems of some texts, maybe without bytes, and where they are in a vocabulary."""
         words = plain_words(texts)
         if not self._keeps_words:
             return self._forms.found_in(vocabulary, words)
-        words = _unaccented(words)
+        words = self._kept(words)
         return words, vocabulary.found(words)
 
     @property
@@ -123,8 +124,11 @@ class Analyser:
 
     @property
     def _keeps_words(self) -> bool:
-        """Whether words lose their accents and nothing else, so that there is no stem to remember."""
-        return self.stemmed == (ENGLISH_WORDS,)
+        """Whether words lose their accents at most, so that there is no stem to remember."""
+        return len(self.stemmed) == 1 and not LANGUAGES.get(self.stemmed[0])
+
+    def _kept(self, words: Words) -> Words:
+        return _unaccented(words) if self.stemmed[0] in ACCENTED else words
 
     @property
     def compounding(self) -> bool:
@@ -246,9 +250,12 @@ def _documents(words: Words, step: int) -> Words:
 def _languages_of_corpus(words: Words) -> tuple[str, ...]:
     """The languages of some texts, most frequent first."""
     every = told_apart()
-    count = np.bincount(languages_of(words, every), minlength=len(every))[1:]
-    found = np.flatnonzero(count > LEAST_SHARE * count.sum())
-    return tuple(every[1 + i] for i in found[np.argsort(-count[found], kind="stable")]) or (UNDETERMINED,)
+    for different, share in EVIDENCE:
+        count = np.bincount(told(words, every, different), minlength=len(every))[1:]
+        found = np.flatnonzero(count >= max(1, share * len(words.ends)))
+        if len(found):
+            return tuple(every[1 + i] for i in found[np.argsort(-count[found], kind="stable")])
+    return (UNDETERMINED,)
 
 
 def _shared_words(words: Words, languages: tuple[str, ...]) -> tuple[WordTable, NDArray[np.uint8]]:

@@ -35,6 +35,8 @@ ENGLISH_WORDS = "en words"
 ACCENTED = frozenset({"ca", "de", "en", ENGLISH_WORDS, "es", "fr", "ga", "it", "nl", "pt"})
 #: What a function word gives to the languages that have it, shared out among them.
 VOTE = 60
+#: Share of the words of a text that tells its language; in running text it is a third or more.
+LEAST_FUNCTION_WORDS = 0.1
 
 
 # the language of a text
@@ -75,6 +77,19 @@ def languages_of(words: Words, languages: tuple[str, ...]) -> NDArray[np.int32]:
     """int32 (documents,): each document's language, as its place among these; the first of them where nothing tells."""
     table = voters(languages)
     return elected(words, table.words.find(words), table.votes)
+
+
+def told(words: Words, languages: tuple[str, ...], different: int) -> NDArray[np.int32]:
+    """The same for documents that leave no doubt, 0 for all others: so many different function words at least must be
+    of that language, and a share of `LEAST_FUNCTION_WORDS` of all words.
+
+    Names and terms look like function words of some language (no, an, men); texts of key words alone have no others.
+    """
+    table = voters(languages)
+    voter = table.words.find(words)
+    chosen = elected(words, voter, table.votes)
+    _leave_doubtful(words.stream, words.ends, voter, table.votes, different, chosen)
+    return chosen
 
 
 def elected(words: Words, voter: NDArray[np.int32], votes: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -140,3 +155,22 @@ def _elect_of_few(stream, ends, voter, votes, chosen):  # type: ignore[no-untype
         for language in range(len(scores)):
             scores[language] = (total >> np.uint64(16 * language)) & np.uint64(0xFFFF)
         chosen[document] = winner(scores)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _leave_doubtful(stream, ends, voter, votes, different, chosen):  # type: ignore[no-untyped-def]
+    """chosen: int32 (documents,), becomes 0 where too few words are function words of the language; see `told`."""
+    last = np.full(len(votes), -1, dtype=np.int64)
+    begin = 0
+    for document in range(len(ends)):
+        count = 0
+        met = 0
+        for i in range(begin, ends[document]):
+            row = voter[stream[i]]
+            if row >= 0 and votes[row, chosen[document]] > 0:
+                count += 1
+                met += last[row] != document
+                last[row] = document
+        if met < different or count < LEAST_FUNCTION_WORDS * (ends[document] - begin):
+            chosen[document] = 0
+        begin = ends[document]

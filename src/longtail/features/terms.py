@@ -67,14 +67,12 @@ class ColumnCounts(NamedTuple):
 
 def chunks(texts: Sequence[str], characters: int) -> Iterator[slice]:
     """Runs of consecutive documents with about this many characters together (one is added for each document)."""
-    start = size = 0
-    for i, text in enumerate(texts):
-        size += len(text) + 1
-        if size >= characters:
-            yield slice(start, i + 1)
-            start, size = i + 1, 0
-    if start < len(texts):
-        yield slice(start, len(texts))
+    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)) + 1)
+    start = before = 0
+    while start < len(texts):
+        stop = min(int(np.searchsorted(ends, before + characters)) + 1, len(texts))
+        yield slice(start, stop)
+        start, before = stop, int(ends[stop - 1])
 
 
 def terms_of(texts: Sequence[str], n: int, words_of: Callable[[Sequence[str]], Words] = tokenise) -> ChunkTerms:

@@ -313,9 +313,10 @@ def _checked(texts: Sequence[str]) -> Sequence[str]:
         raise UsageError("tfidf takes a list of texts; put a single text into a list: [text]")
     if not isinstance(texts, list):
         texts = list(texts)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise UsageError(f"tfidf takes texts; document {i} is of type {type(text).__name__}")
+    other = tuple(kind for kind in set(map(type, texts)) if not issubclass(kind, str))
+    if other:
+        i = next(i for i, text in enumerate(texts) if isinstance(text, other))
+        raise UsageError(f"tfidf takes texts; document {i} is of type {type(texts[i]).__name__}")
     return texts
 
 

@@ -263,3 +263,17 @@ def test_labels_of_several_fields_are_put_together(tmp_path):
     assert list(corpus.labels.names) == ["x", "y", "z"]
     assert corpus.Y.toarray().tolist() == [[1, 1, 0.25], [0, 0, 1]]
     assert report.duplicate_labels == 1
+
+
+def test_ids_that_several_documents_have_are_said(tmp_path):
+    lines = [json.dumps({"id": ident, "text": f"text {ident}", "labels": ["x"]}) for ident in ("a", "b", "a", "a")]
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    corpus, report = read_with_report(path)
+    assert len(corpus) == 4 and report.repeated_ids == 2
+    assert "2 documents with the id of another one" in report.summary()[0]
+    other = tmp_path / "more.jsonl"
+    other.write_text(lines[1] + "\n" + lines[1].replace('"b"', '"c"'), encoding="utf-8")
+    assert read_with_report([path, other])[1].repeated_ids == 3
+    path.write_text("\n".join(lines[:2]), encoding="utf-8")
+    assert read_with_report(path)[1].summary() == []

@@ -172,7 +172,17 @@ def complete(corpus: Corpus, reading: Reading) -> Corpus:
         raise InputError(reading.report.source, "no document has a label")
     if corpus.Y.nnz == 0 and reading.batch is None:
         reading.report.unlabelled = 0  # nobody asked for labels, so nobody misses them
-    return (corpus if reading.shared else with_origins(corpus, reading.report.made_from)).counted()
+    if reading.shared:
+        return corpus.counted()
+    if reading.batch is None and not reading.report.made_from:
+        reading.report.repeated_ids = _repeated(corpus.ids or ())
+    return with_origins(corpus, reading.report.made_from).counted()
+
+
+def _repeated(ids: Sequence[str]) -> int:
+    """How many are equal to one before them; by hashes, which take less room than a set of all."""
+    hashes = np.sort(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)))
+    return int((hashes[1:] == hashes[:-1]).sum())
 
 
 def joined_text(record: Mapping[str, Any], fields: tuple[str, ...]) -> str:

@@ -26,6 +26,7 @@ class ReadReport:
     empty_texts       documents kept although they have no text, or no features where the file gives features
     unlabelled        documents kept although they have no label
     duplicate_labels  labels given once more to a document that has them already
+    repeated_ids      documents with the id of one before them
     notes             what looks odd but is no error
     made_from         row of each line that an augmenter made -> id of the document it was made from
     """
@@ -38,6 +39,7 @@ class ReadReport:
     empty_texts: int = 0
     unlabelled: int = 0
     duplicate_labels: int = 0
+    repeated_ids: int = 0
     notes: list[str] = field(default_factory=list)
     made_from: dict[int, str] = field(default_factory=dict)
 
@@ -50,6 +52,7 @@ class ReadReport:
             (self.empty_texts, "document", "without text"),
             (self.unlabelled, "document", "without labels"),
             (self.duplicate_labels, "label", "given twice to one document"),
+            (self.repeated_ids, "document", "with the id of another one"),
         ]
         found = ", ".join(counted(*each) for each in counts if each[0])
         if found:

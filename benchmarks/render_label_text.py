@@ -32,7 +32,7 @@ NAMES = {
     "published-gandalf": "pipeline as published + Gandalf as printed",
     "published-gandalf-no-soft": "pipeline as published + Gandalf, no soft annotations",
 }
-CORPORA = ("gutenberg-lcsh-titles", "gutenberg-lcsh-titles-8k", "eurlex57k-titles")
+CORPORA = ("gutenberg-lcsh-titles", "gutenberg-lcsh-titles-4k", "eurlex57k-titles")
 LEARNERS = (
     "parabel-1",
     "parabel-3",

@@ -30,7 +30,7 @@ RESULT = RESULTS / "languages.json"
 #: Training documents to fit on; a quarter of that many are counted on.
 CORPORA = {"germeval-gnd": 20_000, "eurlex57k": 12_000, "gutenberg-lcsh-titles": 40_000, "vuln-libraries": 4_800}
 #: The same for networks, which read titles.
-TITLES = {"germeval-gnd": 12_000, "gutenberg-lcsh-titles": 12_000}
+TITLES = {"germeval-gnd": 12_000, "gutenberg-lcsh-titles": 12_000, "eurlex57k": 12_000}
 SETTINGS: dict[str, dict[str, Any]] = {
     "none": {"language": "none"},
     "auto": {"language": "auto"},
@@ -53,7 +53,12 @@ def rows() -> list[dict[str, Any]]:
         for seed in SEEDS
         for setting in (SETTINGS if corpus == "germeval-gnd" else ("none", "auto", "en"))
     ]
-    wanted += [(corpus, "decaf", setting, seed) for corpus in TITLES for seed in SEEDS for setting in ("none", "auto")]
+    wanted += [
+        (corpus, "decaf", setting, seed)
+        for corpus in TITLES
+        for seed in SEEDS
+        for setting in ("none", "auto", *(() if corpus == "germeval-gnd" else ("en",)))
+    ]
     wanted.append(("germeval-gnd", "none", "detect", 0))
     names = ("corpus", "learner", "setting", "seed")
     return [{"row": "/".join(map(str, row)), **dict(zip(names, row, strict=True))} for row in wanted]
@@ -66,7 +71,7 @@ def documents(name: str, field: str, data: Path) -> Corpus:
 
 def drawn(name: str, seed: int, data: Path, *, titles: bool = False) -> tuple[Corpus, Corpus]:
     """Documents to fit on and to count on, all of them training documents."""
-    corpus = documents(name, "title" if titles and name == "germeval-gnd" else "text", data)
+    corpus = documents(name, "title" if titles and name != "gutenberg-lcsh-titles" else "text", data)
     most = (TITLES if titles else CORPORA)[name]
     order = np.random.default_rng(seed).permutation(len(corpus))[: most + most // 4]
     return corpus.rows(np.sort(order[:most])).counted(), corpus.rows(np.sort(order[most:]))

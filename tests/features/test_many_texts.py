@@ -160,9 +160,8 @@ def test_english_texts_at_once_and_one_by_one() -> None:
     features = Tfidf(language="auto", max_df=1.0)
     fitted = features.fit_transform(ENGLISH)
     assert features._analyser_ is not None
-    assert features._analyser_.stemmed == (ENGLISH_WORDS,)
-    assert "cafe" in features.terms_
-    assert "café" not in features.terms_
+    assert features._analyser_.stemmed == ("en",)
+    assert not {"café", "cafés", "cousins"} & set(features.terms_)
     again = features.transform(ENGLISH)
     assert (fitted != again).nnz == 0
     for number, text in enumerate(ENGLISH):

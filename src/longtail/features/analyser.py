@@ -87,11 +87,10 @@ class Analyser:
         every = plain_words(texts) if characters <= SHARED else None
         sample = _documents(every, step) if every else plain_words(texts[::step])
         languages = _languages_of_corpus(sample)
-        stemmed = _stemmed_as(languages, language)
         if len(languages) == 1:
-            return cls(languages, stemmed), every
+            return cls(languages, languages), every
         words = every or plain_words(texts[:: -(-characters // SHARED)])
-        return cls(languages, stemmed, *_shared_words(words, languages)), every
+        return cls(languages, languages, *_shared_words(words, languages)), every
 
     # using
     def __call__(self, texts: Sequence[str]) -> Words:
@@ -182,13 +181,8 @@ class Analyser:
         return cls(languages, stemmed, shared, frozen(np.require(of, requirements=["C", "A"])))
 
 
-def _stemmed_as(languages: tuple[str, ...], language: str) -> tuple[str, ...]:
-    """What words are stemmed as: where "auto" finds nothing but English, words stay as they are."""
-    return (ENGLISH_WORDS,) if language == AUTO and languages == ("en",) else languages
-
-
 def _as_0_2(languages: tuple[str, ...], language: str) -> tuple[str, ...]:
-    """What words were stemmed as when models did not keep it. It stays as it is, whatever `_stemmed_as` becomes."""
+    """What words were stemmed as when models did not keep it: English alone was not."""
     return (ENGLISH_WORDS,) if language == AUTO and languages == ("en",) else languages
 
 

@@ -29,7 +29,7 @@ LANGUAGES: dict[str, str] = {
 }  # fmt: skip
 #: Of texts in which nothing tells the language, where no other text tells it either.
 UNDETERMINED = "und"
-#: English without stems, which no corpus of English texts alone was better for (see docs/languages.md).
+#: English without stems, as older models have it where all texts were English.
 ENGLISH_WORDS = "en words"
 #: Languages in which marks are accents that people leave out; elsewhere (å, ł, ş) they make letters of their own.
 ACCENTED = frozenset({"ca", "de", "en", ENGLISH_WORDS, "es", "fr", "ga", "it", "nl", "pt"})

@@ -134,6 +134,10 @@ class Analyser:
         """Whether a language is among them that writes compounds as one word."""
         return not COMPOUNDING.isdisjoint(self.languages)
 
+    def said(self) -> str:
+        """Its languages, for a person."""
+        return ", ".join(self.languages) if self.languages != (UNDETERMINED,) else "not told, so words stay as they are"
+
     @cached_property
     def _forms(self) -> Forms:
         return Forms(self.languages, self.stemmed, self.shared, self.of)

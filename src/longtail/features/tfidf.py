@@ -281,6 +281,10 @@ class Tfidf(Features):
             self._terms_ = vocabulary.terms()
         return self._terms_
 
+    def acted(self) -> dict[str, Any]:
+        """The languages that texts were found to be in, or are said to be in."""
+        return {} if self._analyser_ is None else {"languages": self._analyser_.said()}
+
     # keeping
     def state(self) -> dict[str, NDArray[Any]]:
         """idf and, without hashing, the arrays of `Vocabulary`; all that `transform` needs, ready to be mapped."""

@@ -102,6 +102,14 @@ class Ensemble(Learner):
         total.data = np.minimum(total.data, np.float32(1))
         return Scores.from_csr(total, depth)
 
+    def acted(self) -> dict[str, Any]:
+        """What the parts of its members did; what several say is said once."""
+        said: dict[str, Any] = {}
+        for member in self.members:
+            for name, found in member.acted().items():
+                said |= found if isinstance(found, dict) else {name: found}
+        return said
+
     def convert_weights(self, weights: str) -> bool:
         return sum(member.convert_weights(weights) for member in self.members) > 0
 

@@ -49,14 +49,14 @@ def test_memory_does_not_grow_with_the_input(model: Path, tmp_path: Path, kind: 
         "stdin": text,
     }[kind]
     peaks = []
-    for times in (1, 5):
+    for times in (1, 8):
         path = tmp_path / f"{times}.{'txt' if kind == 'stdin' else kind}"
         content = ("text,labels\n" if kind == "csv" else "") + f"{once}\n" * (6_000 * times)
         path.write_bytes(gzip.compress(content.encode(), 1) if kind.endswith("gz") else content.encode())
         peaks.append(peak_kilobytes(model, path, piped=kind == "stdin"))
         assert path.with_suffix(".out").read_bytes().count(b"\n") == 6_000 * times
-    # the texts alone are 25 MB more in the longer input
-    assert peaks[1] < peaks[0] + 12 * 1024
+    # the texts alone are 44 MB more in the longer input; what a batch leaves behind differs by some MB between runs
+    assert peaks[1] < peaks[0] + 22 * 1024
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -212,6 +212,7 @@ INSIDE: dict[str, tuple[str, Config]] = {
 UNFILTERED: Config = {"part": "xda", "rarest": 3, "copies": 1, "filter": False}
 #: Words in their order, so that what changes their order counts.
 PAIRS: Config = {"part": "tfidf", "ngrams": 2}
+SHARED_COLUMNS: Config = {"part": "tfidf", "hash_bits": 5}
 
 
 @pytest.fixture(scope="session")
@@ -238,8 +239,8 @@ def run(entry: Entry, config: Config) -> Tagger:
         if entry.extra or vectors
         else {"learner": PARABEL, "augment": [config], "features": PAIRS},
         "generator": {"learner": PARABEL, "augment": [{**UNFILTERED, "generator": config}], "features": PAIRS},
-        # a learner that leaves a re-ranker something to do
-        "re-ranker": {"learner": {**PARABEL, "trees": 1, "eps": 5.0}, "rerank": [config]},
+        # a learner that leaves a re-ranker something to do: words share columns
+        "re-ranker": {"learner": {**PARABEL, "trees": 1, "eps": 5.0}, "features": SHARED_COLUMNS, "rerank": [config]},
     }  # fmt: skip
     return Tagger(**given[entry.kind], seed=1, threads=1)
 

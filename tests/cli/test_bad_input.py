@@ -156,6 +156,12 @@ def test_options_of_evaluate(options: list[str], message: str, command: Command,
     assert message in result.line
 
 
+def test_predict_needs_no_option_for_json(command: Command, model: Path, data: Path) -> None:
+    result = command("predict", model, data / "test.jsonl", "--json")
+    assert result.code == 2
+    assert "no such option '--json'; predict writes JSON as it is" in result.line
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

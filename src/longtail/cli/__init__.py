@@ -138,8 +138,11 @@ def _parser_failure(error: Any) -> int:
     message = error.format_message().rstrip(".")
     wrong = getattr(error, "option_name", None)
     if type(error).__name__ == "NoSuchOption" and context is not None:
-        known = {name for p in context.command.params for name in (*p.opts, *p.secondary_opts) if name.startswith("-")}
-        message = f"no such option '{wrong}'; {nearest(str(wrong), known)}"
+        kind = "--" if str(wrong).startswith("--") else "-"  # a single letter would be like anything
+        known = {name for p in context.command.params for name in (*p.opts, *p.secondary_opts) if name.startswith(kind)}
+        is_json = wrong == "--json" and context.command.name == "predict"
+        advice = "predict writes JSON as it is" if is_json else nearest(str(wrong), known)
+        message = f"no such option '{wrong}'; {advice}"
     message = message[:1].lower() + message[1:]
     help_ = f" (see {context.command_path} --help)" if context is not None else ""
     return _fail(f"{message}{help_}")

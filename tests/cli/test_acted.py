@@ -45,6 +45,19 @@ def test_languages_that_were_found_are_said(command: Command, tmp_path: Path) ->
     assert json.loads(command(*none).out)["acted"] == {}
 
 
+def test_members_that_say_different_things_are_told_apart() -> None:
+    from longtail import Tagger
+
+    def member(language: str) -> dict[str, Any]:
+        features = {"part": "tfidf", "language": language, "max_df": 1.0}
+        return {"part": "pipeline", "learner": {"part": "parabel", "trees": 1}, "features": features}
+
+    texts = [f"die Häuser der Stadt {number}" for number in range(8)]
+    labels = [[f"l{number % 2}"] for number in range(8)]
+    tagger = Tagger({"part": "ensemble", "members": [member("de"), member("de"), member("en")]}).fit(texts, labels)
+    assert tagger.pipeline.acted() == {"ensemble": {"languages": "de", "languages of 3 pipeline": "en"}}
+
+
 def test_a_manifest_may_say_anything(command: Command, data: Path, tmp_path: Path) -> None:
     from longtail.describe.model import _acted, said_by
 

@@ -150,7 +150,8 @@ def test_words_that_stay_are_those_of_stems(texts: list[str]) -> None:
     """The short way, which remembers nothing, gives what the long one does."""
     for language, stemmed in (("en", ENGLISH_WORDS), ("und", "und"), ("zh", "zh")):
         alone = analyser.Analyser((language,), (stemmed,))
-        short, long = alone(texts), alone._forms.stems_of(analyser.plain_words(texts))
+        stemming = forms.Forms(alone.languages, alone.stemmed, alone.shared, alone.of)
+        short, long = alone(texts), stemming.stems_of(analyser.plain_words(texts))
         for name in ("stream", "ends", "blob", "offsets", "hashes"):
             assert np.array_equal(getattr(short, name), getattr(long, name)), name
         assert alone.stems is None

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.errors import UsageError
-from longtail.features.characters import all_without_accents, analysed_table, joined_bytes
+from longtail.features.characters import analysed_table, joined_bytes
 from longtail.features.compounds import COMPOUNDING
-from longtail.features.forms import Forms
+from longtail.features.forms import Forms, Unstemmed
 from longtail.features.languages import ACCENTED, ENGLISH_WORDS, LANGUAGES, UNDETERMINED, languages_of, told, told_apart
 from longtail.features.tokenise import Words, tokenise_bytes
 from longtail.features.unspaced import cut_runs
 from longtail.features.vocabulary import Found, Vocabulary
-from longtail.features.word_tables import GrowingWords, WordTable, frozen, gather, looked_up, numbered, spelled
+from longtail.features.word_tables import GrowingWords, WordTable, frozen, gather, numbered, spelled
 from longtail.part import Arrays, Part, shown_name
 from longtail.sparse import starts_of
 
@@ -95,39 +95,25 @@ class Analyser:
     # using
     def __call__(self, texts: Sequence[str]) -> Words:
         """The stems of some texts, in place of their words."""
-        words = plain_words(texts)
-        return self._kept(words) if self._keeps_words else self._forms.stems_of(words)
+        return self._forms.stems_of(plain_words(texts))
 
     def gathered(self, words: Words) -> Words:
         """The stems of the plain words of some texts; where there are `stems`, as numbers among these until they are
         `settled`."""
-        return self._kept(words) if self._keeps_words else self._forms.stems_of(words, gathered=True)
+        return self._forms.stems_of(words, gathered=True)
 
     def found_in(self, vocabulary: Vocabulary, texts: Sequence[str]) -> tuple[Words, Found]:
         """The stems of some texts, maybe without bytes, and where they are in a vocabulary."""
-        words = plain_words(texts)
-        if not self._keeps_words:
-            return self._forms.found_in(vocabulary, words)
-        words = self._kept(words)
-        return words, vocabulary.found(words)
+        return self._forms.found_in(vocabulary, plain_words(texts))
 
     @property
     def stems(self) -> GrowingWords | None:
         """The stems of all texts that were `gathered`; none where words stay as they are."""
-        return None if self._keeps_words else self._forms.stems
+        return self._forms.stems
 
     def settled(self) -> None:
         """Nothing more is gathered, and the stems are not needed any more."""
-        if not self._keeps_words:
-            self._forms.settle()
-
-    @property
-    def _keeps_words(self) -> bool:
-        """Whether words lose their accents at most, so that there is no stem to remember."""
-        return len(self.stemmed) == 1 and not LANGUAGES.get(self.stemmed[0])
-
-    def _kept(self, words: Words) -> Words:
-        return _unaccented(words) if self.stemmed[0] in ACCENTED else words
+        self._forms.settle()
 
     @property
     def compounding(self) -> bool:
@@ -139,7 +125,9 @@ class Analyser:
         return ", ".join(self.languages) if self.languages != (UNDETERMINED,) else "not told, so words stay as they are"
 
     @cached_property
-    def _forms(self) -> Forms:
+    def _forms(self) -> Forms | Unstemmed:
+        if len(self.stemmed) == 1 and not LANGUAGES.get(self.stemmed[0]):
+            return Unstemmed(accents=self.stemmed[0] not in ACCENTED)
         return Forms(self.languages, self.stemmed, self.shared, self.of)
 
     # keeping
@@ -224,17 +212,6 @@ def plain_words(texts: Sequence[str]) -> Words:
     return Words(
         numbers[steps], ends, gather(words.blob, starts[kept], lengths[kept]), starts_of(lengths[kept]), hashes
     )
-
-
-def _unaccented(words: Words) -> Words:
-    """Words without the accents of their Latin letters."""
-    blob, lengths = all_without_accents(words.blob, np.diff(words.offsets))
-    if blob is words.blob:
-        return words
-    ends = np.cumsum(lengths)
-    numbers, kept, hashes = numbered(blob, ends - lengths, lengths)
-    plain = gather(blob, ends[kept] - lengths[kept], lengths[kept])
-    return Words(looked_up(words.stream, numbers), words.ends, plain, starts_of(lengths[kept]), hashes)
 
 
 # what a corpus is like

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from longtail.arrays import njit
 from longtail.features import kernels
+from longtail.features.characters import all_without_accents
 from longtail.features.languages import elected, voters
 from longtail.features.stems import stem_bytes
 from longtail.features.tokenise import Words
@@ -19,8 +20,10 @@ from longtail.features.word_tables import (
     GrowingWords,
     Spelling,
     WordTable,
+    gather,
     hashes_of,
     looked_up,
+    numbered,
     spelled,
     taken,
 )
@@ -150,6 +153,35 @@ class Forms:
         """int32 (stems,): the numbers of stems, which are taken in if they are new."""
         offsets = starts_of(lengths)
         return self.stems.numbered(Spelling(blob, offsets, hashes_of(blob, offsets)))
+
+
+class Unstemmed:
+    """In place of `Forms` where words have no stems: they lose their accents at most, and nothing is remembered."""
+
+    stems = None
+
+    def __init__(self, *, accents: bool) -> None:
+        self._accents = accents
+
+    def settle(self) -> None:
+        """There is nothing to forget."""
+
+    def stems_of(self, words: Words, gathered: bool = False) -> Words:
+        """The words, without their accents where these do not count; with bytes, `gathered` or not."""
+        blob, lengths = words.blob, np.diff(words.offsets)
+        if not self._accents:
+            blob, lengths = all_without_accents(blob, lengths)
+        if blob is words.blob:
+            return words
+        starts = starts_of(lengths)
+        numbers, kept, hashes = numbered(blob, starts[:-1], lengths)
+        plain = gather(blob, starts[kept], lengths[kept])
+        return Words(looked_up(words.stream, numbers), words.ends, plain, starts_of(lengths[kept]), hashes)
+
+    def found_in(self, vocabulary: Vocabulary, words: Words) -> tuple[Words, Found]:
+        """The words, and where they are in a vocabulary."""
+        words = self.stems_of(words)
+        return words, vocabulary.found(words)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]

@@ -103,11 +103,12 @@ class Ensemble(Learner):
         return Scores.from_csr(total, depth)
 
     def acted(self) -> dict[str, Any]:
-        """What the parts of its members did; what several say is said once."""
+        """What the parts of its members did; what several say alike is said once, what differs by member."""
         said: dict[str, Any] = {}
-        for member in self.members:
+        for number, member in enumerate(self.members):
             for name, found in member.acted().items():
-                said |= found if isinstance(found, dict) else {name: found}
+                for key, value in (found if isinstance(found, dict) else {name: found}).items():
+                    said[key if said.get(key, value) == value else f"{key} of {self._title(number)}"] = value
         return said
 
     def convert_weights(self, weights: str) -> bool:
